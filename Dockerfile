@@ -1,0 +1,13 @@
+# The worker: Python's standard library and ffmpeg, nothing else. BASE needs python3 and ffmpeg, or a Debian to install them on.
+ARG BASE=debian:bookworm-slim
+FROM ${BASE}
+RUN if ! command -v ffmpeg || ! command -v python3; then \
+      apt-get update && apt-get install -y --no-install-recommends python3 ffmpeg ca-certificates \
+      && rm -rf /var/lib/apt/lists/*; \
+    fi
+RUN mkdir -p /opt/airlock /media
+COPY worker /opt/airlock/worker
+ENV PYTHONPATH=/opt/airlock PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 10001:10001
+WORKDIR /tmp
+ENTRYPOINT ["python3", "-m", "worker"]

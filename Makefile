@@ -1,0 +1,51 @@
+# Each target sets up what it needs. `make` alone lists them.
+PYTHON ?= python3
+PORT ?= 8000
+HOST ?= 127.0.0.1
+VENV := .venv
+BIN := $(VENV)/bin
+ifdef DATA_DIR
+export DATA_DIR
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench image format
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 18
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Airlock needs Python 3.11 or later, this is %d.%d" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.runtime
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+run: $(VENV)/.runtime ## set everything up and run it (PORT=8123 DATA_DIR=/some/folder)
+	@exec $(BIN)/python manage.py up --host $(HOST) --port $(PORT)
+
+test: $(VENV)/.dev ## run the tests; with a Docker Engine at hand the Docker tier too
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev ## lint, format, types, import contract, deploy check, migrations
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -W error manage.py makemigrations --check --dry-run
+	env $$(cat config/production.env | grep -v '^\#' | xargs) $(BIN)/python manage.py check --deploy --fail-level WARNING
+
+bench: $(VENV)/.dev ## measure, and write bench/out/latest.json
+	$(BIN)/python -m bench $(ARGS)
+
+image: ## build the worker image (BASE=some/image with python3 and ffmpeg)
+	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag $(or $(WORKER_IMAGE),airlock-worker:latest) .
+
+format: $(VENV)/.dev ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .

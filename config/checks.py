@@ -1,0 +1,56 @@
+"""System checks: settings that would only hurt at night are refused at start."""
+
+from typing import Any
+from zoneinfo import available_timezones
+
+from cryptography.fernet import Fernet
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.utils.module_loading import import_string
+
+UNREAL_ZONES = {"localtime", "Factory", "posixrules"}
+
+
+@register(Tags.compatibility)
+def check_house_zone(**kwargs: Any) -> list[CheckMessage]:
+    name = settings.HOUSE_TIME_ZONE
+    if name in available_timezones() - UNREAL_ZONES:
+        return []
+    return [Error(f"HOUSE_TIME_ZONE={name} is not an IANA time zone.", hint="Like Europe/Berlin.", id="airlock.E001")]
+
+
+@register(Tags.database)
+def check_engine(**kwargs: Any) -> list[CheckMessage]:
+    engine = settings.DATABASES["default"]["ENGINE"]
+    if engine == "django.db.backends.postgresql":
+        return []
+    return [Error("Airlock needs PostgreSQL 14 or later.", hint="DATABASE_URL=postgresql://…", id="airlock.E002")]
+
+
+@register(Tags.security)
+def check_sealing_keys(**kwargs: Any) -> list[CheckMessage]:
+    try:
+        for key in settings.SEALING_KEYS:
+            Fernet(key)
+    except ValueError:
+        hint = "Each is 32 random bytes, urlsafe base64."
+        return [Error("A key in SEALING_KEYS is not usable.", hint=hint, id="airlock.E003")]
+    return []
+
+
+@register(Tags.compatibility)
+def check_steps(**kwargs: Any) -> list[CheckMessage]:
+    found: list[CheckMessage] = []
+    for path in settings.SCHEDULER_STEPS:
+        try:
+            import_string(path)
+        except ImportError as error:
+            found.append(Error(f"SCHEDULER_STEPS names {path}: {error}", id="airlock.E004"))
+    return found
+
+
+@register(Tags.security, deploy=True)
+def check_failpoint(**kwargs: Any) -> list[CheckMessage]:
+    if not settings.FAILPOINT:
+        return []
+    return [Warning("FAILPOINT is set: this process will kill itself.", hint="It is for tests.", id="airlock.W001")]

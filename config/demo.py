@@ -1,0 +1,79 @@
+"""What a newcomer finds: an administrator, a project, this machine as a node, and a recorder on a test pattern."""
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from nodes.models import Node
+from nodes.runtimes import runtime_for
+from nodes.runtimes.base import RuntimeFault
+from scheduling.models import Recorder
+from scheduling.sources import SourceType
+from station.models import Project
+
+DOCKER_SOCKET = Path("/var/run/docker.sock")
+ADMIN_NAME = "admin"
+
+
+@dataclass(frozen=True)
+class Login:
+    """`password` is known only in the moment it is made; the database keeps a hash."""
+
+    username: str
+    password: str | None
+
+
+def ensure_demo() -> Login:
+    """Make what is missing; leave alone what people have changed."""
+    login = _ensure_admin()
+    project, _ = Project.objects.get_or_create(slug="demo", defaults={"name": "Demo"})
+    if not Node.objects.exists():
+        _make_node()
+    if not Recorder.objects.exists():
+        Recorder.objects.create(
+            name="Demo test pattern",
+            project=project,
+            source_type=SourceType.TEST,
+            picture_size="640x360",
+            video_bitrate="800k",
+        )
+    return login
+
+
+def _ensure_admin() -> Login:
+    if User.objects.filter(is_superuser=True).exists():
+        return Login(ADMIN_NAME, None)
+    password = secrets.token_urlsafe(12)
+    User.objects.create_superuser(ADMIN_NAME, password=password)
+    return Login(ADMIN_NAME, password)
+
+
+def _make_node() -> None:
+    """A Docker Engine that answers and has the worker image, else plain processes of this machine."""
+    settings.RECORDINGS_DIR.mkdir(parents=True, exist_ok=True)
+    node = Node(name="local", address="process", media_dir=str(settings.RECORDINGS_DIR))
+    if DOCKER_SOCKET.exists():
+        docker = Node(name="local", address=f"unix://{DOCKER_SOCKET}", media_dir=str(settings.RECORDINGS_DIR))
+        if _can_record(docker):
+            node = docker
+            _give_to_worker(settings.RECORDINGS_DIR)
+    node.save()
+
+
+def _can_record(node: Node) -> bool:
+    try:
+        runtime_for(node).free_disk()  # needs the engine, the image and the folder: just what a recording needs
+    except RuntimeFault:
+        return False
+    return True
+
+
+def _give_to_worker(folder: Path) -> None:
+    """The worker in the container is not root; as root we can hand it the folder."""
+    if os.geteuid() == 0:
+        uid, _, gid = settings.WORKER_USER.partition(":")
+        os.chown(folder, int(uid), int(gid or uid))

@@ -1,0 +1,24 @@
+"""Keys that nobody has to invent: made at first use, kept in the data folder, readable by the owner only."""
+
+import os
+import secrets
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+
+def stored_key(data_dir: Path, name: str) -> str:
+    """The key called `name`; two processes that both make it first agree on one."""
+    folder = data_dir / "keys"
+    path = folder / name
+    if not path.exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = folder / f".{name}.{os.getpid()}"
+        draft.touch(mode=0o600)
+        draft.write_text(urlsafe_b64encode(secrets.token_bytes(32)).decode() + "\n")
+        try:
+            os.link(draft, path)  # fails where the other was faster
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    return path.read_text().strip()

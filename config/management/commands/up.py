@@ -1,0 +1,127 @@
+"""`manage.py up`: a working Airlock from one command. `make run` calls it."""
+
+import fcntl
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import IO, Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from config.demo import Login, ensure_demo
+from config.supervisor import Child, Supervisor
+
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104  (only compared with)
+READY_SECONDS = 60
+
+
+class Command(BaseCommand):
+    help = "Start database, web and scheduler of this folder, and keep them running until Ctrl-C."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="Where to listen (default: this machine only).")
+        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--no-demo", action="store_true", help="Make no demo data.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        host, port = options["host"], options["port"]
+        url = f"http://{'localhost' if host in LOOPBACK or host in EVERYWHERE else host}:{port}/"
+        lock = take_folder(settings.DATA_DIR, url)
+        check_port(host, port)
+        self.stdout.write("Preparing the database …")
+        call_command("migrate", verbosity=0, interactive=False)
+        call_command("check", verbosity=0)
+        logging.getLogger("whitenoise").setLevel(logging.WARNING)
+        call_command("collectstatic", verbosity=0, interactive=False)
+        login = None if options["no_demo"] else ensure_demo()
+        supervisor = Supervisor(children(host, port))
+        announcer = threading.Thread(target=self._announce, args=[url, login], daemon=True)
+        announcer.start()
+        supervisor.run()
+        self.stdout.write(
+            "\nStopping web and scheduler. Recordings that run keep running; `make run` finds them again."
+        )
+        supervisor.end()
+        lock.close()
+
+    def _announce(self, url: str, login: Login | None) -> None:
+        """As soon as the web answers: say where, and who may come in."""
+        if not wait_until_up(url):
+            self.stderr.write(f"The web process does not answer at {url}. Its messages above say why.")
+            return
+        lines = ["", f"  Airlock is up: {url}"]
+        if login and login.password:
+            lines += [f"  Log in as {login.username} with the password {login.password}"]
+            lines += ["  (shown only this once; only a hash of it is stored)"]
+        elif login:
+            again = f"{sys.executable} manage.py changepassword {login.username}"
+            lines += [f"  Log in as {login.username}. Forgotten the password? {again}"]
+        lines += ["  Ctrl-C stops web, scheduler and database; recordings keep running.", ""]
+        self.stdout.write("\n".join(lines))
+        self.stdout.flush()
+
+
+def take_folder(data_dir: Path, url: str) -> IO[str]:
+    """One `up` per data folder. The lock goes with the process, however it ends."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    handle = (data_dir / "up.lock").open("a+")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.seek(0)
+        known = json.loads(handle.read() or "{}")
+        raise CommandError(
+            f"Airlock already runs from this folder (process {known.get('pid', '?')}, {known.get('url', '?')}). "
+            "Stop it first, or choose another folder with DATA_DIR=…"
+        ) from None
+    handle.seek(0)
+    handle.truncate()
+    handle.write(json.dumps({"pid": os.getpid(), "url": url}))
+    handle.flush()
+    return handle
+
+
+def check_port(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise CommandError(
+                f"Port {port} on {host} cannot be used: {error.strerror}. Choose another: make run PORT={port + 1}"
+            ) from error
+
+
+def children(host: str, port: int) -> list[Child]:
+    """The web (gunicorn with threads) and the scheduler, with the same settings as this process."""
+    environment = {**os.environ, "DATA_DIR": str(settings.DATA_DIR)}
+    if host in LOOPBACK and "HTTPS" not in os.environ:
+        environment["HTTPS"] = "false"  # the browser is on this very machine
+    bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    web = [sys.executable, "-m", "gunicorn", "config.wsgi", "--bind", bind, "--worker-class", "gthread"]
+    web += ["--workers", "2", "--threads", "8", "--timeout", "60", "--graceful-timeout", "10", "--log-level", "warning"]
+    scheduler = [sys.executable, str(settings.BASE_DIR / "manage.py"), "runscheduler"]
+    return [Child("web", web, environment), Child("scheduler", scheduler, environment)]
+
+
+def wait_until_up(url: str) -> bool:
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(f"{url}healthz", timeout=2) as answer:  # noqa: S310  (our own address)
+                if answer.status == 200:
+                    return True
+        except OSError:
+            time.sleep(0.2)
+    return False

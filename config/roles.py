@@ -1,0 +1,58 @@
+"""The four roles as groups with permissions, brought up to date after every migrate.
+
+The permissions of a role are named here, in the one place that sees all apps. A permission an administrator added to
+a group by hand is kept; those named here are always there.
+"""
+
+from typing import Any
+
+from django.contrib.auth.models import Group, Permission
+
+from station.rights import Role
+
+VIEWER = (
+    "scheduling.view_recorder",
+    "scheduling.view_booking",
+    "station.view_project",
+    "station.view_alert",
+)
+OPERATOR = (
+    *VIEWER,
+    "scheduling.operate_recorder",
+    "scheduling.add_booking",
+    "scheduling.change_booking",
+    "station.acknowledge_alert",
+)
+ENGINEER = (
+    *OPERATOR,
+    "scheduling.add_recorder",
+    "scheduling.change_recorder",
+    "scheduling.delete_recorder",
+    "nodes.view_node",
+    "nodes.view_port",
+    "nodes.view_reservation",
+    "nodes.view_workload",
+    "station.view_auditentry",
+)
+
+
+def sync_roles(using: str = "default", **kwargs: Any) -> None:
+    """Create the groups and add what is missing."""
+    from django.apps import apps
+    from django.contrib.auth.management import create_permissions
+
+    for app in apps.get_app_configs():
+        create_permissions(app, verbosity=0, using=using)
+    by_name = {
+        f"{permission.content_type.app_label}.{permission.codename}": permission
+        for permission in Permission.objects.using(using).select_related("content_type")
+    }
+    roles = {
+        Role.VIEWER: VIEWER,
+        Role.OPERATOR: OPERATOR,
+        Role.ENGINEER: ENGINEER,
+        Role.ADMINISTRATOR: tuple(by_name),
+    }
+    for role, names in roles.items():
+        group, _ = Group.objects.using(using).get_or_create(name=role)
+        group.permissions.add(*(by_name[name] for name in names))

@@ -1,0 +1,212 @@
+"""All settings, read from the environment here and nowhere else. `.env.example` lists and explains every variable."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import environ
+
+from config.keys import stored_key
+from config.postgres import EmbeddedServer
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+env = environ.Env()
+environ.Env.read_env(BASE_DIR / ".env")
+
+# --- Where things lie -------------------------------------------------------------------------------------------
+
+DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".data"))).expanduser().resolve()
+RECORDINGS_DIR = Path(env.str("RECORDINGS_DIR", default="") or DATA_DIR / "media").expanduser().resolve()
+
+# --- Safety -----------------------------------------------------------------------------------------------------
+
+DEBUG = env.bool("DEBUG", default=False)
+SECRET_KEY = env.str("SECRET_KEY", default="") or stored_key(DATA_DIR, "django")
+# The first key seals, all of them open: put a new one in front to rotate.
+SEALING_KEYS = env.list("SEALING_KEYS", default=[]) or [stored_key(DATA_DIR, "sealing")]
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+
+# Plain HTTP is a decision somebody has to take: `manage.py up` takes it for a desk on this very machine.
+HTTPS = env.bool("HTTPS", default=True)
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=31_536_000) if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.bool("BEHIND_PROXY", default=False) else None
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_AGE = env.int("SESSION_HOURS", default=12) * 3600
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
+
+CONTENT_SECURITY_POLICY = {
+    "default-src": "'self'",
+    # unfold's Alpine evaluates expressions found in attributes; scripts themselves come from our own origin only.
+    "script-src": "'self' 'unsafe-eval'",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data:",
+    "media-src": "'self' blob:",
+    "object-src": "'none'",
+    "base-uri": "'self'",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
+}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+AUTHENTICATION_BACKENDS = ["station.rights.ProjectBackend"]
+LOGIN_URL = "admin:login"
+
+# --- Apps -------------------------------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "config",
+    "playout",
+    "assets",
+    "scheduling",
+    "nodes",
+    "station",
+    "unfold",
+    "unfold.contrib.filters",
+    "unfold.contrib.forms",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.middleware.ContentSecurityPolicyMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "config.middleware.HouseTimeMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# --- Database ---------------------------------------------------------------------------------------------------
+
+DATABASE_URL = env.str("DATABASE_URL", default="")
+EMBEDDED_POSTGRES_DIR = None if DATABASE_URL else DATA_DIR / "postgres"
+_database_url = DATABASE_URL or EmbeddedServer(DATA_DIR / "postgres").url()
+DATABASES = {"default": env.db_url_config(_database_url)}
+DATABASES["default"]["CONN_MAX_AGE"] = 60
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+DATABASES["default"].setdefault("OPTIONS", {}).update(
+    # A dead server is noticed in seconds instead of hours.
+    connect_timeout=10,
+    keepalives_idle=3,
+    keepalives_interval=1,
+    keepalives_count=2,
+    tcp_user_timeout=4000,
+)
+if not DATABASE_URL:
+    DATABASES["default"]["HOST"] = str(EmbeddedServer(DATA_DIR / "postgres").socket_dir)
+    DATABASES["default"]["OPTIONS"].pop("host", None)
+
+# --- Time -------------------------------------------------------------------------------------------------------
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+HOUSE_TIME_ZONE = env.str("HOUSE_TIME_ZONE", default="Europe/Berlin")
+LANGUAGE_CODE = "en-gb"
+USE_I18N = False
+
+# --- Static files -----------------------------------------------------------------------------------------------
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+# --- The scheduler ----------------------------------------------------------------------------------------------
+
+SCHEDULER_STEPS = [
+    "nodes.health.step",
+    "nodes.reconcile.step",
+    "scheduling.lifecycle.step",
+    "station.delivery.step",
+]
+SCHEDULER_TICK_SECONDS = env.float("SCHEDULER_TICK_SECONDS", default=15.0)
+
+# --- Nodes and workloads ----------------------------------------------------------------------------------------
+
+WORKER_IMAGE = env.str("WORKER_IMAGE", default="airlock-worker:latest")
+WORKER_USER = env.str("WORKER_USER", default="10001:10001")
+WORKER_MEMORY_MB = env.int("WORKER_MEMORY_MB", default=1024)
+WORKER_CPUS = env.float("WORKER_CPUS", default=2.0)
+WORKER_PIDS = env.int("WORKER_PIDS", default=256)
+NODE_CALL_SECONDS = env.float("NODE_CALL_SECONDS", default=8.0)
+NODE_TLS_DIR = Path(env.str("NODE_TLS_DIR", default="") or DATA_DIR / "tls").expanduser().resolve()
+NODE_CHECK_SECONDS = env.float("NODE_CHECK_SECONDS", default=5.0)
+NODE_DISK_CHECK_SECONDS = env.float("NODE_DISK_CHECK_SECONDS", default=60.0)
+STATUS_POLL_SECONDS = env.float("STATUS_POLL_SECONDS", default=2.0)
+FFMPEG = env.str("FFMPEG", default="")
+# A name from nodes/failpoints.py: the process kills itself there. For tests of crashes only.
+FAILPOINT = env.str("FAILPOINT", default="")
+
+# --- Recording --------------------------------------------------------------------------------------------------
+
+RECORD_NOW_MAX = timedelta(hours=env.float("RECORD_NOW_MAX_HOURS", default=4.0))
+MIN_FREE_DISK_MB = env.int("MIN_FREE_DISK_MB", default=512)
+# How long a Start or Stop in the admin waits for the outcome before it says "still under way".
+MANUAL_WAIT_SECONDS = env.float("MANUAL_WAIT_SECONDS", default=8.0)
+
+# --- Alerts -----------------------------------------------------------------------------------------------------
+
+vars().update(env.email_url("EMAIL_URL", default="consolemail://"))
+EMAIL_TIMEOUT = env.int("EMAIL_TIMEOUT_SECONDS", default=10)
+DEFAULT_FROM_EMAIL = env.str("ALERT_SENDER", default="airlock@localhost")
+SERVER_EMAIL = DEFAULT_FROM_EMAIL
+WEBHOOK_TIMEOUT_SECONDS = env.float("WEBHOOK_TIMEOUT_SECONDS", default=10.0)
+# Addresses on this machine or this link are refused as webhook targets unless listed here (CIDR).
+WEBHOOK_ALLOWED_NETWORKS = env.list("WEBHOOK_ALLOWED_NETWORKS", default=[])
+
+# --- Logs -------------------------------------------------------------------------------------------------------
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"redact": {"()": "station.redaction.RedactingFilter"}},
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]}},
+    "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
+}
+
+from config.look import UNFOLD  # noqa: E402, F401

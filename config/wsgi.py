@@ -1,0 +1,11 @@
+"""WSGI entry point for gunicorn."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+from config import postgres
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+postgres.hold_embedded_server()
+application = get_wsgi_application()

@@ -1,0 +1,21 @@
+#!/usr/bin/env python3
+"""Command line of Airlock: `manage.py up` runs everything, `manage.py help` lists the rest."""
+
+import os
+import sys
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    from django.core.management import execute_from_command_line
+
+    from config import postgres
+
+    command = sys.argv[1] if len(sys.argv) > 1 else "help"
+    if command not in postgres.COMMANDS_WITHOUT_DATABASE:
+        postgres.hold_embedded_server()
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Admin pages of nodes, ports, reservations and workloads."""
+
+from django.conf import settings
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from nodes import health
+from nodes.models import Node, NodeEvent, Port, Reservation, Workload, WorkloadEvent
+from nodes.placement import MEGABYTE
+from station import audit
+from station.admin.base import EventInline, MachineAdmin, ReadOnlyAdmin, ReadOnlyRights, StationAdmin, report, who
+from station.badges import badge
+from station.clock import database_now
+
+
+class NodeEventInline(EventInline):
+    model = NodeEvent
+
+
+class WorkloadEventInline(EventInline):
+    model = WorkloadEvent
+
+
+@admin.register(Node)
+class NodeAdmin(MachineAdmin):
+    list_display = ["name", "state_shown", "drain_shown", "address", "labels", "room", "engine_version", "last_seen_at"]
+    list_filter = ["state", "is_draining"]
+    search_fields = ["name", "address", "labels"]
+    inlines = [NodeEventInline]
+    actions = ["check_selected", "drain_selected", "undrain_selected"]
+    readonly_fields = ["state_shown", "engine_version", "room", "last_seen_at", "last_error"]
+    fieldsets = [
+        (None, {"fields": ["name", "address", "media_dir", "labels", "max_workloads", "is_draining"]}),
+        ("Worker", {"fields": ["control_host", "control_port_from", "control_port_count", "network"]}),
+        ("Seen", {"fields": ["state_shown", "engine_version", "room", "last_seen_at", "last_error"]}),
+    ]
+
+    @display(description="Work", ordering="is_draining")
+    def drain_shown(self, obj: Node) -> SafeString:
+        return badge("draining", "amber") if obj.is_draining else badge("open", "green")
+
+    @display(description="Room", ordering="free_bytes")
+    def room(self, obj: Node) -> str:
+        if obj.free_bytes is None:
+            return "–"
+        short = " (too little)" if obj.free_bytes < settings.MIN_FREE_DISK_MB * MEGABYTE else ""
+        return f"{obj.free_bytes / 1e9:.1f} of {(obj.total_bytes or 0) / 1e9:.1f} GB free{short}"
+
+    @admin.action(description="Check now", permissions=["change"])
+    def check_selected(self, request: HttpRequest, queryset: QuerySet[Node]) -> None:
+        report(request, queryset, lambda node: (health.check(node), "no answer"), "answered")
+
+    @admin.action(description="Drain: no new work", permissions=["change"])
+    def drain_selected(self, request: HttpRequest, queryset: QuerySet[Node]) -> None:
+        report(request, queryset, lambda node: set_draining(node, True, who(request)), "draining")
+
+    @admin.action(description="Open for work again", permissions=["change"])
+    def undrain_selected(self, request: HttpRequest, queryset: QuerySet[Node]) -> None:
+        report(request, queryset, lambda node: set_draining(node, False, who(request)), "open")
+
+
+def set_draining(node: Node, is_draining: bool, by: str) -> tuple[bool, str]:
+    """Flip the switch once, with its event and its audit entry."""
+    if not Node.objects.filter(pk=node.pk, is_draining=not is_draining).update(is_draining=is_draining):
+        return False, "already so"
+    node.remark("draining" if is_draining else "open for work", now=database_now(), by=by)
+    audit.record(by, "drain" if is_draining else "undrain", node)
+    return True, ""
+
+
+@admin.register(Port)
+class PortAdmin(StationAdmin):
+    list_display = ["node", "kind", "number", "note"]
+    list_filter = ["node", "kind"]
+    search_fields = ["note", "number"]
+
+
+@admin.register(Reservation)
+class ReservationAdmin(ReadOnlyAdmin):
+    list_display = ["port", "holder", "starts_at", "ends_at", "released_at"]
+    list_filter = ["port__node", "port__kind"]
+    search_fields = ["holder", "owner"]
+
+
+@admin.register(Workload)
+class WorkloadAdmin(ReadOnlyRights, MachineAdmin):
+    list_display = ["name", "state_shown", "wanted_shown", "node", "created_at", "heartbeat_at", "exit_reason", "error"]
+    list_filter = ["state", "node", "program"]
+    search_fields = ["name", "owner"]
+    inlines = [WorkloadEventInline]
+    fields = ["name", "state_shown", "wanted_shown", "node", "program", "owner", "generation", "control_port"]
+    fields += ["created_at", "started_at", "heartbeat_at", "deadline_at", "removed_at", "exit_code", "exit_reason"]
+    fields += ["error", "progress", "log_tail"]
+    readonly_fields = fields
+
+    @display(description="Wanted", ordering="is_wanted")
+    def wanted_shown(self, obj: Workload) -> SafeString:
+        return badge("wanted", "blue") if obj.is_wanted else badge("not wanted", "grey")

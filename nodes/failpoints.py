@@ -1,0 +1,31 @@
+"""Named places at which a test may kill this process as kill -9 would. Without the setting they do nothing."""
+
+import os
+import signal
+
+from django.conf import settings
+
+START_BEFORE_CALL = "start.before_call"
+START_AFTER_CREATE = "start.after_create"
+START_AFTER_START = "start.after_start"
+START_BEFORE_RESULT = "start.before_result"
+STOP_BEFORE_CALL = "stop.before_call"
+STOP_BEFORE_RESULT = "stop.before_result"
+STOP_AFTER_EXIT = "stop.after_exit"
+STOP_AFTER_REMOVE = "stop.after_remove"
+
+ALL = (
+    START_BEFORE_CALL,
+    START_AFTER_CREATE,
+    START_AFTER_START,
+    START_BEFORE_RESULT,
+    STOP_BEFORE_CALL,
+    STOP_BEFORE_RESULT,
+    STOP_AFTER_EXIT,
+    STOP_AFTER_REMOVE,
+)
+
+
+def reach(name: str) -> None:
+    if name == settings.FAILPOINT:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,115 @@
+"""Is each node there? Asked every few seconds, all nodes at once; three misses make it down, one answer makes it up."""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Min
+
+from nodes.models import Node
+from nodes.pools import pools, wait_for
+from nodes.runtimes import runtime_for
+from nodes.runtimes.base import RuntimeFault
+from station.alerts import raise_alert, resolve_alert
+from station.clock import database_now
+from station.models.alert import Severity
+from station.redaction import redact
+
+logger = logging.getLogger(__name__)
+
+MISSES_UNTIL_DOWN = 3
+STEP_WAIT_SECONDS = 2.0
+
+
+def step(now: datetime) -> datetime | None:
+    """Check the nodes that are due, in parallel; answer when the next one is."""
+    futures = [
+        pools.submit(node.pk, "health", lambda pk=node.pk: check_by_id(pk))  # type: ignore[misc]
+        for node in Node.objects.to_check(now)
+    ]
+    wait_for([future for future in futures if future], STEP_WAIT_SECONDS)
+    upcoming: datetime | None = Node.objects.aggregate(next=Min("next_check_at"))["next"]
+    return upcoming
+
+
+def check_by_id(pk: int) -> None:
+    node = Node.objects.filter(pk=pk).first()
+    if node is not None:
+        check(node)
+
+
+def check(node: Node) -> bool:
+    """Ask the node once and write down the outcome. True if it answered."""
+    try:
+        version = runtime_for(node).ping()
+    except RuntimeFault as fault:
+        _note_miss(node, redact(str(fault)))
+        return False
+    now = database_now()
+    changes: dict[str, Any] = {
+        "missed_checks": 0,
+        "last_seen_at": now,
+        "last_error": "",
+        "engine_version": version,
+        "next_check_at": now + timedelta(seconds=settings.NODE_CHECK_SECONDS),
+    }
+    if node.state != Node.State.UP:
+        if node.move(Node.State.UP, now=now, note=version, **changes):
+            logger.info("Node is up. node=%s version=%s", node.name, version)
+            resolve_alert(f"node_down:{node.pk}", now=now, note="it answers again")
+    else:
+        Node.objects.filter(pk=node.pk).update(**changes)
+    if node.disk_checked_at is None or now - node.disk_checked_at >= _disk_interval():
+        check_disk(node)
+    return True
+
+
+def check_disk(node: Node) -> None:
+    """How much room is left. A node that cannot say keeps its last figure and says why."""
+    now = database_now()
+    try:
+        disk = runtime_for(node).free_disk()
+    except RuntimeFault as fault:
+        Node.objects.filter(pk=node.pk).update(disk_checked_at=now, last_error=redact(str(fault)))
+        raise_alert(
+            f"node_disk:{node.pk}",
+            f"The disk of node {node.name} cannot be read",
+            now=now,
+            text=redact(str(fault)),
+            subject=f"node:{node.pk}",
+        )
+        return
+    resolve_alert(f"node_disk:{node.pk}", now=now)
+    Node.objects.filter(pk=node.pk).update(
+        free_bytes=disk.free_bytes, total_bytes=disk.total_bytes, disk_checked_at=now
+    )
+
+
+def _note_miss(node: Node, error: str) -> None:
+    now = database_now()
+    missed = node.missed_checks + 1
+    changes: dict[str, Any] = {
+        "missed_checks": missed,
+        "last_error": error,
+        "next_check_at": now + timedelta(seconds=settings.NODE_CHECK_SECONDS),
+    }
+    is_bad = missed >= MISSES_UNTIL_DOWN or node.state == Node.State.UNKNOWN
+    if is_bad and node.may_move(Node.State.DOWN):
+        if node.move(Node.State.DOWN, now=now, note=error, **changes):
+            logger.error("Node is down. node=%s error=%s", node.name, error)
+    else:
+        Node.objects.filter(pk=node.pk).update(**changes)
+    if is_bad:
+        raise_alert(
+            f"node_down:{node.pk}",
+            f"Node {node.name} does not answer",
+            now=now,
+            severity=Severity.CRITICAL,
+            text=f"{error}\nWhat runs there may still be running; nothing new is placed on it.",
+            subject=f"node:{node.pk}",
+        )
+
+
+def _disk_interval() -> timedelta:
+    return timedelta(seconds=settings.NODE_DISK_CHECK_SECONDS)

@@ -1,0 +1,105 @@
+"""A machine that runs containers, or this machine running plain processes."""
+
+from datetime import datetime
+
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+
+from nodes.addresses import NodeAddress, parse_node_address, validate_node_address
+from station.states import Event, Machine
+
+label_validator = RegexValidator(r"^[a-z0-9][a-z0-9_.=-]*( [a-z0-9][a-z0-9_.=-]*)*$", "Words of a-z, 0-9, - . = _")
+
+
+class NodeQuerySet(models.QuerySet["Node"]):
+    def placeable(self) -> "NodeQuerySet":
+        """Nodes that may get new work."""
+        return self.filter(state=Node.State.UP, is_draining=False)
+
+    def to_check(self, now: datetime) -> "NodeQuerySet":
+        return self.filter(models.Q(next_check_at=None) | models.Q(next_check_at__lte=now))
+
+
+class Node(Machine):
+    class State(models.TextChoices):
+        UNKNOWN = "unknown"
+        UP = "up"
+        DOWN = "down"
+
+    MOVES = {
+        State.UNKNOWN: {State.UP, State.DOWN},
+        State.UP: {State.DOWN},
+        State.DOWN: {State.UP},
+    }
+    COLOURS = {State.UNKNOWN: "grey", State.UP: "green", State.DOWN: "red"}
+    is_station_wide = True
+
+    state = models.CharField(max_length=16, default=State.UNKNOWN, editable=False)
+    name = models.SlugField(max_length=40, unique=True)
+    address = models.CharField(
+        max_length=200,
+        validators=[validate_node_address],
+        help_text="process, unix:///var/run/docker.sock, ssh://user@host or tcp://host:2376 (mutual TLS).",
+    )
+    control_host = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text="Where this node's workers answer over HTTP, if not at the host of the address.",
+    )
+    control_port_from = models.PositiveIntegerField(
+        default=9600, validators=[MinValueValidator(1024), MaxValueValidator(65000)]
+    )
+    control_port_count = models.PositiveIntegerField(
+        default=200, validators=[MinValueValidator(1), MaxValueValidator(2000)]
+    )
+    media_dir = models.CharField(
+        max_length=400,
+        validators=[RegexValidator(r"^/(?!.*(^|/)\.\.(/|$)).+", "An absolute path.")],
+        help_text="The folder on that machine which its workers write to.",
+    )
+    labels = models.CharField(
+        max_length=200, blank=True, validators=[label_validator], help_text="Words, e.g. studio-a decklink"
+    )
+    network = models.CharField(
+        max_length=60,
+        default="host",
+        validators=[RegexValidator(r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$")],
+        help_text="Docker network of the workers. host is right for multicast and listeners.",
+    )
+    max_workloads = models.PositiveIntegerField(default=16)
+    is_draining = models.BooleanField(
+        default=False, help_text="Gets no new work. What runs there runs on to its own end."
+    )
+
+    missed_checks = models.PositiveIntegerField(default=0, editable=False)
+    next_check_at = models.DateTimeField(null=True, editable=False)
+    last_seen_at = models.DateTimeField(null=True, editable=False)
+    last_error = models.TextField(blank=True, editable=False)
+    engine_version = models.CharField(max_length=60, blank=True, editable=False)
+    free_bytes = models.BigIntegerField(null=True, editable=False)
+    total_bytes = models.BigIntegerField(null=True, editable=False)
+    disk_checked_at = models.DateTimeField(null=True, editable=False)
+
+    objects = NodeQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def parsed_address(self) -> NodeAddress:
+        return parse_node_address(self.address)
+
+    @property
+    def worker_host(self) -> str:
+        return self.control_host or self.parsed_address.host
+
+    @property
+    def label_set(self) -> set[str]:
+        return set(self.labels.split())
+
+
+class NodeEvent(Event):
+    subject = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")

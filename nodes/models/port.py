@@ -1,0 +1,81 @@
+"""Things only one user may hold at a time on a node, and who holds them when."""
+
+from datetime import datetime
+
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import RangeOperators
+from django.db import models
+from django.db.models import F, Func, Q, Value
+
+
+class Port(models.Model):
+    """A DeckLink device or a listening network port of one node."""
+
+    class Kind(models.TextChoices):
+        DECKLINK = "decklink", "DeckLink device"
+        UDP = "udp", "UDP port (SRT, RTP and UDP listeners)"
+        TCP = "tcp", "TCP port (RTMP listeners)"
+
+    is_station_wide = True
+
+    node = models.ForeignKey("nodes.Node", on_delete=models.CASCADE, related_name="ports")
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    number = models.PositiveIntegerField()
+    note = models.CharField(max_length=100, blank=True)
+
+    class Meta:
+        ordering = ["node", "kind", "number"]
+        constraints = [
+            # One row stands for one physical thing, or the guard below would guard two.
+            models.UniqueConstraint(fields=["node", "kind", "number"], name="port_once_per_node")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display().split(' (')[0]} {self.number} on {self.node}"
+
+
+class ReservationQuerySet(models.QuerySet["Reservation"]):
+    def standing(self) -> "ReservationQuerySet":
+        return self.filter(released_at=None)
+
+    def overlapping(self, starts_at: datetime, ends_at: datetime | None) -> "ReservationQuerySet":
+        begins_before = Q() if ends_at is None else Q(starts_at__lt=ends_at)
+        return self.filter(begins_before, Q(ends_at=None) | Q(ends_at__gt=starts_at))
+
+
+class Reservation(models.Model):
+    """`owner` holds the port from starts_at to ends_at (empty: until released)."""
+
+    port = models.ForeignKey(Port, on_delete=models.CASCADE, related_name="reservations")
+    owner = models.CharField(max_length=60)
+    holder = models.CharField(max_length=200, help_text="The owner in words.")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField(null=True, blank=True)
+    released_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ReservationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-starts_at"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(ends_at=None) | Q(ends_at__gt=F("starts_at")), name="reservation_ends_after_start"
+            ),
+            # One holder at a time (R-14). A range of one id needs no btree_gist extension.
+            ExclusionConstraint(
+                name="reservation_one_holder",
+                index_type="GIST",
+                expressions=[
+                    (Func(F("port_id"), F("port_id"), Value("[]"), function="int8range"), RangeOperators.OVERLAPS),
+                    (Func(F("starts_at"), F("ends_at"), function="tstzrange"), RangeOperators.OVERLAPS),
+                ],
+                condition=Q(released_at=None),
+            ),
+        ]
+        indexes = [
+            # Release and look-up by owner.
+            models.Index(fields=["owner"], condition=Q(released_at=None), name="reservation_of_owner")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.holder} holds {self.port}"

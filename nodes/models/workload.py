@@ -1,0 +1,117 @@
+"""One container or process we asked a node to run."""
+
+from datetime import datetime, timedelta
+
+from django.db import models
+from django.db.models import Q
+
+from station.states import Event, Machine
+
+
+class WorkloadQuerySet(models.QuerySet["Workload"]):
+    def live(self) -> "WorkloadQuerySet":
+        return self.filter(state__in=Workload.live_states())
+
+    def to_look_at(self) -> "WorkloadQuerySet":
+        """What reconcile cares for: everything alive, and the ended whose container is not yet known to be gone."""
+        return self.filter(removed_at=None)
+
+    def of(self, owner: str) -> "WorkloadQuerySet":
+        return self.filter(owner=owner).order_by("-generation")
+
+
+class Workload(Machine):
+    class State(models.TextChoices):
+        REQUESTED = "requested"
+        STARTING = "starting"
+        RUNNING = "running"
+        STOPPING = "stopping"
+        EXITED = "exited"
+        LOST = "lost"
+        FAILED = "failed"
+
+    MOVES = {
+        State.REQUESTED: {State.STARTING, State.EXITED, State.FAILED},
+        State.STARTING: {State.RUNNING, State.STOPPING, State.EXITED, State.FAILED, State.LOST},
+        State.RUNNING: {State.STOPPING, State.EXITED, State.FAILED, State.LOST},
+        State.STOPPING: {State.EXITED, State.FAILED, State.LOST},
+        State.EXITED: set(),
+        State.LOST: set(),
+        State.FAILED: set(),
+    }
+    DEADLINES = {
+        State.REQUESTED: timedelta(seconds=20),
+        State.STARTING: timedelta(seconds=30),
+        State.RUNNING: timedelta(seconds=30),  # pushed ahead by every heartbeat
+        State.STOPPING: timedelta(seconds=30),
+    }
+    COLOURS = {
+        State.REQUESTED: "blue",
+        State.STARTING: "blue",
+        State.RUNNING: "green",
+        State.STOPPING: "amber",
+        State.EXITED: "grey",
+        State.LOST: "red",
+        State.FAILED: "red",
+    }
+    is_station_wide = True
+
+    owner = models.CharField(max_length=60)  # "booking:12"
+    generation = models.PositiveIntegerField()
+    node = models.ForeignKey("nodes.Node", on_delete=models.PROTECT, related_name="workloads")
+    name = models.CharField(max_length=120, unique=True)
+    program = models.CharField(max_length=20)  # what of worker/ it runs: "capture"
+    spec = models.JSONField(default=dict)
+    secrets_sealed = models.TextField(blank=True, editable=False)
+    control_port = models.PositiveIntegerField()
+    is_wanted = models.BooleanField(default=True)
+    epoch = models.BigIntegerField(default=0)
+
+    # One actor at a time talks to the runtime about this row; a crashed one's lease runs out (nodes.reconcile).
+    leased_until_at = models.DateTimeField(null=True, editable=False)
+    created_at = models.DateTimeField()
+    called_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    progress_at = models.DateTimeField(null=True)
+    progress = models.JSONField(default=dict)
+    stop_signals = models.PositiveSmallIntegerField(default=0)
+    signalled_at = models.DateTimeField(null=True)
+    exit_code = models.IntegerField(null=True)
+    exit_reason = models.CharField(max_length=40, blank=True)
+    error = models.TextField(blank=True)
+    log_tail = models.TextField(blank=True)
+    removed_at = models.DateTimeField(null=True)
+
+    objects = WorkloadQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        constraints = [
+            # A second start of the same thing is the same start.
+            models.UniqueConstraint(fields=["owner", "generation"], name="workload_once_per_generation"),
+            # Two live workers of a node never share a control port.
+            models.UniqueConstraint(
+                fields=["node", "control_port"],
+                condition=Q(state__in=["requested", "starting", "running", "stopping"]),
+                name="workload_control_port_alone",
+            ),
+        ]
+        indexes = [
+            # Reconcile asks each node for what is not finished and cleaned up.
+            models.Index(fields=["node"], condition=Q(removed_at=None), name="workload_to_look_at"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{self.node.worker_host}:{self.control_port}"
+
+    def has_fresh_heartbeat(self, now: datetime) -> bool:
+        return self.heartbeat_at is not None and now - self.heartbeat_at < self.DEADLINES[Workload.State.RUNNING]
+
+
+class WorkloadEvent(Event):
+    subject = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="events")

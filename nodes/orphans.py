@@ -1,0 +1,57 @@
+"""What carries our label but has no row that wants it: ended gently, then firmly, then removed."""
+
+import logging
+import time
+
+from nodes.models import Node, Workload
+from nodes.runtimes import runtime_for
+from nodes.runtimes.base import Observed, Runtime, RuntimeFault, Status
+from station.redaction import redact
+
+logger = logging.getLogger(__name__)
+
+# A disk probe is removed by whoever made it; only one left behind by a crash grows this old.
+PATIENCE_SECONDS = {"probe": 30.0}
+FORCE_AFTER_SECONDS = 10.0
+_first_seen: dict[tuple[int, str], float] = {}
+
+
+def sweep_node(node: Node) -> int:
+    """Look at everything of ours on one node; returns how many orphans were found.
+
+    The list is taken before the rows are read: a row is always committed before its container is made, so whatever
+    is in the list and has no row now never had one.
+    """
+    runtime = runtime_for(node)
+    try:
+        listed = runtime.list_ours()
+    except RuntimeFault as fault:
+        logger.debug("Node not swept. node=%s error=%s", node.name, redact(str(fault)))
+        return 0
+    known = set(
+        Workload.objects.to_look_at()
+        .filter(node=node, name__in=[seen.name for seen in listed])
+        .values_list("name", flat=True)
+    )
+    orphans = [seen for seen in listed if seen.name not in known]
+    for stale in [key for key in _first_seen if key[0] == node.pk and key[1] not in {seen.name for seen in orphans}]:
+        del _first_seen[stale]
+    for orphan in orphans:
+        try:
+            _end(node, orphan, runtime)
+        except RuntimeFault as fault:
+            logger.warning("Orphan not ended yet. name=%s error=%s", orphan.name, redact(str(fault)))
+    return len(orphans)
+
+
+def _end(node: Node, orphan: Observed, runtime: Runtime) -> None:
+    age = time.monotonic() - _first_seen.setdefault((node.pk, orphan.name), time.monotonic())
+    owner = orphan.identity.owner if orphan.identity else ""
+    if age < PATIENCE_SECONDS.get(owner, 0.0):
+        return
+    if orphan.status is Status.RUNNING:
+        logger.warning("Ending an orphan. node=%s name=%s owner=%s", node.name, orphan.name, owner)
+        runtime.stop(orphan.name, force=age > FORCE_AFTER_SECONDS)
+    else:
+        runtime.remove(orphan.name)
+        logger.warning("Removed an orphan. node=%s name=%s owner=%s", node.name, orphan.name, owner)

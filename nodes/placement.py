@@ -1,0 +1,77 @@
+"""Which node gets the work: healthy, schedulable, with the labels, the port and the room; and if none, why not."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import Count, Q
+
+from nodes.models import Node, Reservation, Workload
+from station.redaction import redact
+
+MEGABYTE = 1024 * 1024
+
+
+class NoPlace(Exception):
+    """No node can take it; the text says for each node why."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the work asks of a node. `port` is (kind, number)."""
+
+    owner: str
+    labels: frozenset[str] = frozenset()
+    node: Node | None = None
+    port: tuple[str, int] | None = None
+    until: datetime | None = None
+    avoid: frozenset[int] = frozenset()
+
+
+def choose(needs: Needs, now: datetime) -> Node:
+    """The fitting node with the fewest workloads. A node to avoid is taken only if there is no other."""
+    live = Count("workloads", filter=Q(workloads__state__in=Workload.live_states()))
+    nodes = Node.objects.annotate(live_workloads=live)
+    if needs.node is not None:
+        nodes = nodes.filter(pk=needs.node.pk)
+    refusals: list[str] = []
+    fitting: list[Node] = []
+    for node in nodes:
+        reason = why_not(node, needs, now)
+        if reason:
+            refusals.append(f"{node.name}: {reason}")
+        else:
+            fitting.append(node)
+    if not fitting:
+        raise NoPlace("; ".join(refusals) or "No node is set up.")
+    return min(fitting, key=lambda node: (node.pk in needs.avoid, node.live_workloads, node.name))  # type: ignore[attr-defined]
+
+
+def why_not(node: Node, needs: Needs, now: datetime) -> str:
+    """Empty if the node can take the work, else the reason in words."""
+    missing = needs.labels - node.label_set
+    if missing:
+        return f"lacks the label {', '.join(sorted(missing))}"
+    if node.is_draining:
+        return "is being drained"
+    if node.state == Node.State.DOWN:
+        return f"is down ({redact(node.last_error) or 'no answer'})"
+    if node.state == Node.State.UNKNOWN and needs.node is None:
+        return "has not answered yet"
+    live: int = node.live_workloads  # type: ignore[attr-defined]
+    if live >= node.max_workloads:
+        return f"already runs {live} of {node.max_workloads} workloads"
+    if node.free_bytes is not None and node.free_bytes < settings.MIN_FREE_DISK_MB * MEGABYTE:
+        return f"has only {node.free_bytes // MEGABYTE} MB free"
+    if needs.port:
+        kind, number = needs.port
+        held = (
+            Reservation.objects.standing()
+            .filter(port__node=node, port__kind=kind, port__number=number)
+            .exclude(owner=needs.owner)
+            .overlapping(now, needs.until)
+            .first()
+        )
+        if held:
+            return f"{held.port} is held by {held.holder}"
+    return ""

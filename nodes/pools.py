@@ -1,0 +1,56 @@
+"""A small pool of threads for each node, so that a node that hangs delays only itself."""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from django.db import close_old_connections, connections
+
+logger = logging.getLogger(__name__)
+
+THREADS_PER_NODE = 4
+
+
+class NodePools:
+    """At most one task of a kind under way per node; a second one of that kind is not queued but left out."""
+
+    def __init__(self) -> None:
+        self._pools: dict[int, ThreadPoolExecutor] = {}
+        self._busy: dict[tuple[int, str], Future[None]] = {}
+        self._lock = threading.Lock()
+
+    def submit(self, node_id: int, kind: str, task: Callable[[], object]) -> Future[None] | None:
+        """Run `task` on the node's pool unless its predecessor of the same kind is still at it."""
+        with self._lock:
+            running = self._busy.get((node_id, kind))
+            if running is not None and not running.done():
+                return None
+            pool = self._pools.setdefault(node_id, ThreadPoolExecutor(THREADS_PER_NODE, f"node-{node_id}"))
+            future = pool.submit(_guarded, kind, task)
+            self._busy[(node_id, kind)] = future
+            return future
+
+    def close(self) -> None:
+        with self._lock:
+            for pool in self._pools.values():
+                pool.shutdown(wait=False, cancel_futures=True)
+            self._pools.clear()
+
+
+def wait_for(futures: list[Future[None]], seconds: float) -> None:
+    """Give the tasks a moment; the slow ones go on by themselves."""
+    wait(futures, timeout=seconds)
+
+
+def _guarded(kind: str, task: Callable[[], object]) -> None:
+    close_old_connections()
+    try:
+        task()
+    except Exception:
+        logger.exception("A node task failed. kind=%s", kind)
+    finally:
+        connections.close_all()
+
+
+pools = NodePools()

@@ -1,0 +1,50 @@
+"""Holding ports: one holder at a time, guarded by the database, refused in words that name the holder (R-14)."""
+
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+
+from nodes.models import Node, Port, Reservation
+from station.clock import house_time
+
+
+class PortTaken(Exception):
+    """Somebody else holds it then; the text names who and until when."""
+
+    def __init__(self, port: Port, winner: Reservation | None) -> None:
+        self.port, self.winner = port, winner
+        if winner is None:
+            super().__init__(f"{port} was taken a moment ago.")
+            return
+        until = f"until {house_time(winner.ends_at)}" if winner.ends_at else "until it is released"
+        super().__init__(f"{port} is held by {winner.holder} from {house_time(winner.starts_at)} {until}.")
+
+
+def port_of(node: Node, kind: str, number: int) -> Port:
+    """The port's row; network ports need no one to register them first."""
+    return Port.objects.get_or_create(node=node, kind=kind, number=number)[0]
+
+
+def reserve(port: Port, *, owner: str, holder: str, starts_at: datetime, ends_at: datetime | None) -> Reservation:
+    """Hold the port, or raise PortTaken. Reserving what the same owner already holds changes its times."""
+    own = Reservation.objects.standing().filter(port=port, owner=owner).first()
+    try:
+        with transaction.atomic():
+            if own:
+                own.starts_at, own.ends_at = starts_at, ends_at
+                own.save(update_fields=["starts_at", "ends_at"])
+                return own
+            return Reservation.objects.create(
+                port=port, owner=owner, holder=holder[:200], starts_at=starts_at, ends_at=ends_at
+            )
+    except IntegrityError as error:
+        standing = Reservation.objects.standing().filter(port=port).exclude(owner=owner)
+        raise PortTaken(port, standing.overlapping(starts_at, ends_at).order_by("starts_at").first()) from error
+
+
+def release(owner: str, *, now: datetime, except_node: Node | None = None) -> int:
+    """Let go of everything the owner holds (but for the ports of one node, after a move to it)."""
+    held = Reservation.objects.standing().filter(owner=owner)
+    if except_node is not None:
+        held = held.exclude(port__node=except_node)
+    return held.update(released_at=now)

@@ -1,0 +1,91 @@
+"""Makes what runs equal what is wanted: looks at each workload and takes the smallest next action.
+
+Level-triggered: nothing here remembers where it was. Each look compares the row (wanted, state) with what the node
+really runs, and does one thing: start, adopt, watch, stop, collect, remove. So it does not matter who looks (the loop,
+or a request in the admin), how often, or where the last one was killed. Calls to a node happen outside of transactions:
+the row says what we are about to do, then we do it, then the row says what came of it.
+
+- A call that timed out is unknown, not failed: the name is deterministic, so the next look finds out.
+- One actor at a time talks about a workload (a lease on the row). A crashed actor's lease runs out by itself.
+- What carries our label and has no live row is an orphan: asked to end, then ended, then removed.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+
+from django.conf import settings
+from django.db.models import Q
+
+from nodes import stopping, watching
+from nodes.launching import start
+from nodes.models import Node, Workload
+from nodes.orphans import sweep_node
+from nodes.pools import pools, wait_for
+from nodes.runtimes import runtime_for
+from station.clock import database_now
+
+logger = logging.getLogger(__name__)
+
+State = Workload.State
+STEP_WAIT_SECONDS = 2.0
+SWEEP_SECONDS = 5.0
+LEASE_MARGIN_SECONDS = 4.0
+_swept_at: dict[int, float] = {}
+
+
+def step(now: datetime) -> datetime | None:
+    """Look at everything that is not finished, each node on its own threads; the slow ones go on by themselves."""
+    rows = Workload.objects.to_look_at().values_list("pk", "node_id")
+    futures = [pools.submit(node_id, f"workload:{pk}", partial(reconcile, pk)) for pk, node_id in rows]
+    for node in Node.objects.filter(state=Node.State.UP):
+        if time.monotonic() - _swept_at.get(node.pk, -SWEEP_SECONDS) >= SWEEP_SECONDS:
+            _swept_at[node.pk] = time.monotonic()
+            futures.append(pools.submit(node.pk, "sweep", partial(sweep_node, node)))
+    wait_for([future for future in futures if future], STEP_WAIT_SECONDS)
+    return now + timedelta(seconds=settings.STATUS_POLL_SECONDS if futures else SWEEP_SECONDS)
+
+
+def reconcile(pk: int) -> Workload | None:
+    """Take the smallest next action for one workload. None if somebody else is at it."""
+    lease = _take_lease(pk)
+    if lease is None:
+        return None
+    try:
+        workload = Workload.objects.select_related("node").get(pk=pk)
+        _act(workload)
+        return workload
+    finally:
+        Workload.objects.filter(pk=pk, leased_until_at=lease).update(leased_until_at=None)
+
+
+def settle(pk: int, is_settled: Callable[[Workload], bool], seconds: float) -> Workload:
+    """Reconcile one workload again and again until it is as hoped or the time is up. For a person who waits."""
+    deadline = time.monotonic() + seconds
+    while True:
+        reconcile(pk)
+        workload = Workload.objects.select_related("node").get(pk=pk)
+        if is_settled(workload) or time.monotonic() >= deadline:
+            return workload
+        time.sleep(0.1)
+
+
+def _act(workload: Workload) -> None:
+    runtime = runtime_for(workload.node)
+    if workload.is_over:
+        stopping.clean_up(workload, runtime)
+    elif not workload.is_wanted or workload.state == State.STOPPING:
+        stopping.stop(workload, runtime)
+    elif workload.state == State.RUNNING:
+        watching.watch(workload, runtime)
+    else:
+        start(workload, runtime)
+
+
+def _take_lease(pk: int) -> datetime | None:
+    now = database_now()
+    until = now + timedelta(seconds=settings.NODE_CALL_SECONDS + LEASE_MARGIN_SECONDS)
+    free = Q(leased_until_at=None) | Q(leased_until_at__lt=now)
+    return until if Workload.objects.filter(free, pk=pk, removed_at=None).update(leased_until_at=until) else None

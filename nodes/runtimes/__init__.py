@@ -1,0 +1,36 @@
+"""Two ways to run a worker behind one small interface: `docker` and `process`."""
+
+from functools import lru_cache
+
+from django.conf import settings
+
+from nodes.models import Node
+from nodes.runtimes.base import Runtime
+from nodes.runtimes.docker import DockerRuntime
+from nodes.runtimes.process import ProcessRuntime
+from station.models import Installation
+
+
+@lru_cache
+def _installation(database: str) -> str:
+    return Installation.current().identity.hex
+
+
+def installation() -> str:
+    """The id that labels everything we create; constant for one database."""
+    from django.db import connection
+
+    return _installation(connection.settings_dict["NAME"])
+
+
+def runtime_for(node: Node) -> Runtime:
+    """The runtime that reaches this node. Cheap: connections are kept per thread inside."""
+    if node.parsed_address.is_process:
+        return ProcessRuntime(installation(), settings.DATA_DIR / "run", media_dir=node.media_dir)
+    return DockerRuntime(
+        installation(),
+        address=node.address,
+        media_dir=node.media_dir,
+        network=node.network,
+        tls_dir=settings.NODE_TLS_DIR / node.name,
+    )

@@ -1,0 +1,225 @@
+"""The Docker Engine as a runtime. The only module that imports `docker`; its exceptions do not leave it."""
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import docker
+import requests
+from django.conf import settings
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.tls import TLSConfig
+
+from nodes import failpoints
+from nodes.addresses import parse_node_address
+from nodes.runtimes.base import (
+    Disk,
+    Identity,
+    ImageMissing,
+    Launch,
+    Observed,
+    OutcomeUnknown,
+    Refused,
+    Runtime,
+    RuntimeFault,
+    Status,
+    Unreachable,
+)
+from nodes.runtimes.container import LABEL_INSTALLATION, Place, container_config, identity_of
+
+_clients = threading.local()
+PROBE_SECONDS = 20
+
+
+class DockerRuntime(Runtime):
+    def __init__(self, installation: str, *, address: str, media_dir: str, network: str, tls_dir: Path) -> None:
+        self.installation = installation
+        self.address = address
+        self.tls_dir = tls_dir
+        self.place = Place(image=settings.WORKER_IMAGE, media_dir=media_dir, network=network)
+
+    def ping(self) -> str:
+        with self._engine() as engine:
+            version: dict[str, Any] = engine.version()
+            return f"Docker {version.get('Version', '?')}"
+
+    def list_ours(self) -> list[Observed]:
+        with self._engine() as engine:
+            found = engine.containers(all=True, filters={"label": f"{LABEL_INSTALLATION}={self.installation}"})
+        return [
+            Observed(
+                name=row["Names"][0].lstrip("/") if row.get("Names") else row["Id"],
+                identity=identity_of(row.get("Labels")),
+                status=_status(row.get("State", "")),
+            )
+            for row in found
+        ]
+
+    def inspect(self, name: str) -> Observed | None:
+        with self._engine() as engine:
+            return self._inspect(engine, name)
+
+    def start(self, launch: Launch) -> Observed:
+        with self._engine() as engine:
+            try:
+                engine.create_container_from_config(container_config(launch, self.place), name=launch.name)
+            except ImageNotFound as error:
+                raise ImageMissing(
+                    f"The worker image {self.place.image} is not on this node. Build or load it there first."
+                ) from error
+            except APIError as error:
+                if error.status_code != requests.codes.conflict:
+                    raise
+            failpoints.reach(failpoints.START_AFTER_CREATE)
+            observed = self._inspect(engine, launch.name)
+            if observed is None:
+                raise OutcomeUnknown(f"{launch.name} was created and is not to be seen.")
+            self.check_ours(observed, launch)
+            if observed.status is Status.CREATED:
+                self._start_and_feed(engine, launch)
+                observed = self._inspect(engine, launch.name)
+                if observed is None:
+                    raise OutcomeUnknown(f"{launch.name} was started and is not to be seen.")
+            return observed
+
+    def stop(self, name: str, *, force: bool = False) -> None:
+        with self._engine() as engine:
+            observed = self._inspect(engine, name)
+            if observed is None:
+                return
+            self.check_ours(observed)
+            try:
+                engine.kill(name, signal="SIGKILL" if force else "SIGTERM")
+            except APIError as error:
+                if error.status_code != requests.codes.conflict:  # 409: it is not running any more
+                    raise
+
+    def remove(self, name: str) -> None:
+        with self._engine() as engine:
+            observed = self._inspect(engine, name)
+            if observed is None:
+                return
+            self.check_ours(observed)
+            try:
+                engine.remove_container(name, v=True, force=observed.status is Status.CREATED)
+            except NotFound:
+                return
+            except APIError as error:
+                if error.status_code != requests.codes.conflict:  # 409: its removal is already under way
+                    raise
+
+    def logs(self, name: str, lines: int = 100) -> str:
+        with self._engine() as engine:
+            try:
+                text: bytes = engine.logs(name, tail=lines)
+            except NotFound:
+                return ""
+            return text.decode(errors="replace")
+
+    def free_disk(self) -> Disk:
+        """The engine does not tell, so a short-lived worker looks. It is ours by label; an orphan of it is swept."""
+        identity = Identity(self.installation, owner="probe", generation=0)
+        launch = Launch(f"airlock-{self.installation[:8]}-probe-{uuid4().hex[:8]}", identity, "disk", config="{}")
+        with self._engine() as engine:
+            try:
+                engine.create_container_from_config(container_config(launch, self.place), name=launch.name)
+            except ImageNotFound as error:
+                raise ImageMissing(f"The worker image {self.place.image} is not on this node.") from error
+            try:
+                engine.start(launch.name)
+                engine.wait(launch.name, timeout=PROBE_SECONDS)
+                printed = engine.logs(launch.name, stdout=True, stderr=False).decode(errors="replace")
+            finally:
+                engine.remove_container(launch.name, v=True, force=True)
+        try:
+            answer = json.loads(printed)
+            return Disk(free_bytes=int(answer["free_bytes"]), total_bytes=int(answer["total_bytes"]))
+        except (ValueError, KeyError) as error:
+            raise Refused(f"The disk probe printed something unexpected: {printed[:200]}") from error
+
+    def _start_and_feed(self, engine: docker.APIClient, launch: Launch) -> None:
+        """Attach first, so that nothing is lost, then start, then hand the config over through standard input."""
+        stream = engine.attach_socket(launch.name, params={"stdin": 1, "stream": 1})
+        try:
+            try:
+                engine.start(launch.name)
+            except APIError as error:
+                raise Refused(f"The container did not start: {error.explanation}") from error
+            failpoints.reach(failpoints.START_AFTER_START)
+            raw = getattr(stream, "_sock", stream)
+            raw.sendall(launch.config.encode() + b"\n")
+        finally:
+            stream.close()
+
+    def _inspect(self, engine: docker.APIClient, name: str) -> Observed | None:
+        try:
+            found: dict[str, Any] = engine.inspect_container(name)
+        except NotFound:
+            return None
+        state = found["State"]
+        status = _status(state["Status"])
+        return Observed(
+            name=name,
+            identity=identity_of(found["Config"].get("Labels")),
+            status=status,
+            exit_code=state.get("ExitCode") if status is Status.EXITED else None,
+            is_out_of_memory=bool(state.get("OOMKilled")),
+            error=state.get("Error") or "",
+        )
+
+    @contextlib.contextmanager
+    def _engine(self) -> Iterator[docker.APIClient]:
+        """A client of this thread. Whatever goes wrong in the block leaves as one of our own errors."""
+        try:
+            yield self._client()
+        except RuntimeFault:
+            raise
+        except APIError as error:
+            raise Refused(f"The engine refused: {error.explanation or error}") from error
+        except requests.exceptions.ReadTimeout as error:
+            self._forget_client()
+            raise OutcomeUnknown("The engine did not answer in time.") from error
+        except (DockerException, requests.exceptions.RequestException, OSError) as error:
+            self._forget_client()
+            raise Unreachable(f"The engine cannot be reached: {error}") from error
+
+    def _client(self) -> docker.APIClient:
+        kept: dict[str, docker.APIClient] = _clients.__dict__.setdefault("by_address", {})
+        if self.address not in kept:
+            kept[self.address] = self._connect()
+        return kept[self.address]
+
+    def _forget_client(self) -> None:
+        kept: dict[str, docker.APIClient] = _clients.__dict__.setdefault("by_address", {})
+        client = kept.pop(self.address, None)
+        if client is not None:
+            client.close()
+
+    def _connect(self) -> docker.APIClient:
+        address = parse_node_address(self.address)
+        tls: TLSConfig | None = None
+        if address.scheme == "tcp":
+            pair = (str(self.tls_dir / "cert.pem"), str(self.tls_dir / "key.pem"))
+            missing = [name for name in ("ca.pem", "cert.pem", "key.pem") if not (self.tls_dir / name).is_file()]
+            if missing:
+                raise Unreachable(f"Mutual TLS needs {', '.join(missing)} in {self.tls_dir}.")
+            tls = TLSConfig(client_cert=pair, ca_cert=str(self.tls_dir / "ca.pem"), verify=True)
+        return docker.APIClient(
+            base_url=self.address,
+            version="auto",
+            timeout=settings.NODE_CALL_SECONDS,
+            tls=tls or False,
+            use_ssh_client=address.scheme == "ssh",
+        )
+
+
+def _status(word: str) -> Status:
+    if word == "created":
+        return Status.CREATED
+    if word in {"running", "paused", "restarting"}:
+        return Status.RUNNING
+    return Status.EXITED

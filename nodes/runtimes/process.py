@@ -1,0 +1,193 @@
+"""This machine without Docker: each worker is a detached process with a folder of its own, found again after a restart.
+
+The folder's name is the container's name: made whole by one rename, so a second start of the same name meets it. The
+worker holds a kernel lock on a file in it, so two can never run; `worker.launch` writes down its pid and its end.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import imageio_ffmpeg
+from django.conf import settings
+
+from nodes import failpoints
+from nodes.runtimes.base import (
+    Disk,
+    Identity,
+    Launch,
+    NameTaken,
+    Observed,
+    OutcomeUnknown,
+    Refused,
+    Runtime,
+    Status,
+)
+
+ALREADY_RUNNING = 73  # what worker.launch exits with when the lock is held
+LOG_TAIL_BYTES = 64 * 1024
+
+
+class ProcessRuntime(Runtime):
+    def __init__(self, installation: str, folder: Path, *, media_dir: str) -> None:
+        self.installation = installation
+        self.folder = folder
+        self.media_dir = Path(media_dir)
+
+    def ping(self) -> str:
+        return f"processes, Python {sys.version_info.major}.{sys.version_info.minor}"
+
+    def free_disk(self) -> Disk:
+        try:
+            self.media_dir.mkdir(parents=True, exist_ok=True)
+            usage = shutil.disk_usage(self.media_dir)
+        except OSError as error:
+            raise Refused(f"The media folder cannot be used: {error}") from error
+        return Disk(free_bytes=usage.free, total_bytes=usage.total)
+
+    def list_ours(self) -> list[Observed]:
+        if not self.folder.is_dir():
+            return []
+        names = [path.name for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        found = [self.inspect(name) for name in sorted(names)]
+        return [observed for observed in found if observed and self.is_ours(observed)]
+
+    def inspect(self, name: str) -> Observed | None:
+        home = self.folder / name
+        if not home.is_dir():
+            return None
+        identity = _identity(_read(home / "labels.json"))
+        ids = _read(home / "pids.json")
+        if ids is None:
+            return Observed(name, identity, Status.CREATED)
+        ended = _read(home / "exit.json")
+        # Between the end of the worker and the note of its end the launcher still lives: not over yet.
+        if ended is None and (_is_alive(ids, "worker") or _is_alive(ids, "launcher")):
+            return Observed(name, identity, Status.RUNNING)
+        return Observed(name, identity, Status.EXITED, exit_code=ended.get("code") if ended else None)
+
+    def start(self, launch: Launch) -> Observed:
+        self._create(launch)
+        failpoints.reach(failpoints.START_AFTER_CREATE)
+        observed = self.inspect(launch.name)
+        if observed is None:
+            raise OutcomeUnknown(f"{launch.name} was created and is not to be seen.")
+        self.check_ours(observed, launch)
+        if observed.status is not Status.CREATED:
+            return observed
+        self._spawn(launch)
+        return self.inspect(launch.name) or observed
+
+    def stop(self, name: str, *, force: bool = False) -> None:
+        observed = self.inspect(name)
+        if observed is None:
+            return
+        self.check_ours(observed)
+        ids = _read(self.folder / name / "pids.json")
+        if observed.status is Status.RUNNING and ids and _is_alive(ids, "worker"):
+            # ffmpeg asked the kernel to die with its worker, so ending the worker ends all of it.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(ids["worker"]["pid"], signal.SIGKILL if force else signal.SIGTERM)
+
+    def remove(self, name: str) -> None:
+        observed = self.inspect(name)
+        if observed is None:
+            return
+        self.check_ours(observed)
+        if observed.status is Status.RUNNING:
+            raise Refused(f"{name} still runs.")
+        doomed = self.folder / f".{name}.gone.{uuid4().hex[:8]}"
+        try:
+            (self.folder / name).rename(doomed)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(doomed, ignore_errors=True)
+
+    def logs(self, name: str, lines: int = 100) -> str:
+        path = self.folder / name / "log"
+        try:
+            with path.open("rb") as handle:
+                handle.seek(0, os.SEEK_END)
+                handle.seek(max(0, handle.tell() - LOG_TAIL_BYTES))
+                text = handle.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _create(self, launch: Launch) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self.folder / f".{launch.name}.new.{uuid4().hex[:8]}"
+        draft.mkdir(mode=0o700)
+        (draft / "labels.json").write_text(json.dumps(asdict(launch.identity)))
+        try:
+            draft.rename(self.folder / launch.name)
+        except OSError:  # there is one already: ours to adopt, or a stranger's (start looks)
+            shutil.rmtree(draft)
+            if not (self.folder / launch.name).is_dir():
+                raise NameTaken(f"The name {launch.name} is taken by a file.") from None
+
+    def _spawn(self, launch: Launch) -> None:
+        command = [sys.executable, "-m", "worker.launch", str(self.folder / launch.name), launch.program]
+        try:
+            launcher = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd=settings.BASE_DIR,
+                env=self._environment(),
+            )
+        except OSError as error:
+            raise Refused(f"The process did not start: {error}") from error
+        failpoints.reach(failpoints.START_AFTER_START)
+        try:
+            _, complaint = launcher.communicate(launch.config.encode() + b"\n", timeout=settings.NODE_CALL_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            launcher.kill()
+            raise OutcomeUnknown("The process did not come up in time.") from error
+        if launcher.returncode not in {0, ALREADY_RUNNING}:
+            raise Refused(f"The process did not start: {complaint.decode(errors='replace').strip()[-300:]}")
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+        kept["AIRLOCK_MEDIA"] = str(self.media_dir)
+        if settings.FFMPEG:
+            kept["AIRLOCK_FFMPEG"] = settings.FFMPEG
+        kept["AIRLOCK_FFMPEG_FALLBACK"] = imageio_ffmpeg.get_ffmpeg_exe()
+        return kept
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _identity(labels: dict[str, Any] | None) -> Identity | None:
+    try:
+        return Identity(**labels) if labels else None
+    except TypeError:
+        return None
+
+
+def _is_alive(ids: dict[str, Any], who: str) -> bool:
+    """Is it the same process still, not a zombie and not a later one with its number?"""
+    if ids.get("boot") != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
+        return False
+    known = ids.get(who) or {}
+    try:
+        stat = Path(f"/proc/{known['pid']}/stat").read_text()
+    except (KeyError, OSError):
+        return False
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return fields[0] not in {"Z", "X"} and fields[19] == known["started"]

@@ -1,0 +1,1 @@
+"""Recorders and their bookings: what is recorded when, and the loop that makes it happen."""

@@ -1,0 +1,110 @@
+"""What a booking asks of a node: where it may run, what the worker is told, and which port it must hold."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+
+from nodes import workloads
+from nodes.models import Node, Workload
+from nodes.placement import Needs, choose
+from nodes.ports import port_of, release, reserve
+from scheduling.models import Booking
+from scheduling.naming import Values, file_name, render_folder
+from scheduling.sources import SourceType, full_url, options_for, port_needed, words_to_redact
+from station.clock import house_zone
+
+MEGABYTE = 1024 * 1024
+DECKLINK_DEVICE = "/dev/blackmagic/io{}"
+
+
+def ask_for_worker(booking: Booking, now: datetime) -> Workload:
+    """Choose a node, hold the port, write the intent. Raises NoPlace, PortTaken or NoControlPort."""
+    current = workloads.latest(booking.owner)
+    if current and current.is_wanted and not current.is_over:
+        return current
+    node = choose(_needs(booking, current), now)
+    _hold_port(booking, node, now)
+    return workloads.want(
+        booking.owner,
+        node=node,
+        program="capture",
+        spec=_spec(booking, node, current),
+        secret=_secret(booking),
+        now=now,
+    )
+
+
+def _needs(booking: Booking, previous: Workload | None) -> Needs:
+    recorder = booking.recorder
+    return Needs(
+        owner=booking.owner,
+        labels=frozenset(recorder.node_labels.split()),
+        node=recorder.node,
+        port=port_needed(recorder.source_type, recorder.address),
+        until=booking.closes_at,
+        avoid=frozenset([previous.node_id]) if previous else frozenset(),
+    )
+
+
+def _hold_port(booking: Booking, node: Node, now: datetime) -> None:
+    needed = port_needed(booking.recorder.source_type, booking.recorder.address)
+    release(booking.owner, now=now, except_node=node)
+    if needed:
+        reserve(
+            port_of(node, *needed),
+            owner=booking.owner,
+            holder=f"{booking.recorder} (booking {booking.pk})",
+            starts_at=booking.opens_at,
+            ends_at=booking.closes_at,
+        )
+
+
+def name_files(booking: Booking) -> tuple[str, str]:
+    """Folder and file name, fixed at the first start so that later parts lie beside the first."""
+    if booking.folder:
+        return booking.folder, booking.file_name
+    recorder = booking.recorder
+    values: Values = {
+        "project": recorder.project.slug if recorder.project else "station",
+        "recorder": recorder.name,
+        "booking": booking.pk,
+        "starts_at": booking.starts_at.astimezone(house_zone()),
+    }
+    folder, name = render_folder(recorder.folder_template, values), file_name(values)
+    Booking.objects.filter(pk=booking.pk, folder="").update(folder=folder, file_name=name)
+    booking.folder, booking.file_name = folder, name
+    return folder, name
+
+
+def _spec(booking: Booking, node: Node, previous: Workload | None) -> dict[str, Any]:
+    recorder = booking.recorder
+    folder, name = name_files(booking)
+    known_parts = [part.get("number", 0) for part in (previous.progress.get("parts", []) if previous else [])]
+    spec: dict[str, Any] = {
+        "source": {"type": recorder.source_type, "size": recorder.picture_size},
+        "folder": folder,
+        "name": name,
+        "container": recorder.container,
+        "ends_at": booking.closes_at.isoformat(),
+        "first_part": max(known_parts, default=0) + 1,
+        "preview": f"live/booking-{booking.pk}",
+        "video_bitrate": recorder.video_bitrate,
+        "min_free_bytes": settings.MIN_FREE_DISK_MB * MEGABYTE // 2,
+    }
+    if recorder.source_type == SourceType.DECKLINK:
+        spec["devices"] = [DECKLINK_DEVICE.format(recorder.address)]
+    return spec
+
+
+def _secret(booking: Booking) -> dict[str, Any]:
+    recorder = booking.recorder
+    secrets = recorder.secrets
+    url = full_url(recorder.source_type, recorder.address, secrets)
+    options = options_for(recorder.source_type, recorder.address)
+    return {"source": {"url": url, "options": options}, "redact": words_to_redact(secrets)}
+
+
+def margin() -> timedelta:
+    """How long after its window a worker has ended by itself."""
+    return timedelta(seconds=30)

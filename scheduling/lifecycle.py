@@ -1,0 +1,225 @@
+"""The life of a booking: one look, one step. The same function serves the loop and a person pressing Start or Stop.
+
+planned -> armed -> starting -> recording -> stopping -> completed | partial, with retry_wait beside it. Each look
+compares the booking with its workload (which `nodes.reconcile` keeps true) and with the clock, and moves a few steps.
+"""
+
+import logging
+from datetime import datetime, timedelta
+
+from nodes import workloads
+from nodes.models import Node, Workload
+from nodes.placement import NoPlace
+from nodes.ports import PortTaken, release
+from scheduling.capturing import ask_for_worker, margin
+from scheduling.models import Booking
+from scheduling.outcomes import conclude, copy_progress
+from station.alerts import raise_alert, resolve_alert
+from station.clock import database_now, house_time
+from station.models.alert import Severity
+from station.states import SCHEDULER
+
+logger = logging.getLogger(__name__)
+
+State = Booking.State
+BACKOFF_SECONDS = (1, 2, 5, 10, 30)
+NO_SIGNAL_AFTER = timedelta(seconds=10)
+PREDECESSOR_PATIENCE = timedelta(seconds=10)
+START_ALLOWANCE = Booking.DEADLINES[State.STARTING]
+
+
+def step(now: datetime) -> datetime | None:
+    """Start what is due and look after what is active; each booking on its own."""
+    bookings = Booking.objects.select_related("recorder", "recorder__project", "recorder__node")
+    for booking in [*bookings.due(now), *bookings.active()]:
+        try:
+            advance(booking, database_now())
+        except Exception:
+            logger.exception("A booking could not be looked after. booking=%s", booking.pk)
+    if Booking.objects.active().exists():
+        return now + timedelta(seconds=1)
+    waiting = Booking.objects.filter(state=State.PLANNED).order_by("opens_at").values_list("opens_at", flat=True)
+    return waiting.first()
+
+
+def advance(booking: Booking, now: datetime) -> None:
+    """Take this booking one look further."""
+    if booking.state in {State.PLANNED, State.ARMED}:
+        _open(booking, now)
+    if booking.state == State.RETRY_WAIT:
+        _retry(booking, now)
+    if booking.state == State.STARTING:
+        _bring_up(booking, now)
+    if booking.state == State.RECORDING:
+        _look_after(booking, now)
+    if booking.state in {State.STOPPING, State.CANCELLING}:
+        _bring_down(booking, now)
+
+
+def request_stop(booking: Booking, *, now: datetime, by: str) -> bool:
+    """Somebody wants it to end now. What is recorded is kept."""
+    if not booking.may_move(State.STOPPING):
+        return False
+    if not booking.move(State.STOPPING, now=now, by=by, note="stopped by hand"):
+        return False
+    workloads.unwant(booking.owner, now=now, by=by, note="stopped by hand")
+    return True
+
+
+def _open(booking: Booking, now: datetime) -> None:
+    if now >= booking.closes_at:
+        note = f"its window closed at {house_time(booking.closes_at)} before it could be started"
+        if booking.move(State.MISSED, now=now, note=note):
+            _alert(booking, "missed", f"{booking} was missed", note, now, Severity.CRITICAL)
+        return
+    by = booking.requested_by if booking.is_manual else SCHEDULER
+    if booking.state == State.PLANNED and not booking.move(State.ARMED, now=now, by=by):
+        return
+    late = max(0.0, (now - booking.opens_at).total_seconds())
+    booking.move(State.STARTING, now=now, by=by, late_by_seconds=round(late, 3), attempts=1)
+
+
+def _retry(booking: Booking, now: datetime) -> None:
+    if now >= booking.closes_at:
+        _end_window(booking, now)
+    elif booking.next_attempt_at is None or now >= booking.next_attempt_at:
+        booking.move(State.STARTING, now=now, note=f"attempt {booking.attempts + 1}", attempts=booking.attempts + 1)
+
+
+def _bring_up(booking: Booking, now: datetime) -> None:
+    if now >= booking.closes_at:
+        _end_window(booking, now)
+        return
+    workload = workloads.latest(booking.owner)
+    if workload is None or (workload.is_over and workload.created_at < booking.state_since_at):
+        if _predecessor_lingers(booking, now):
+            return
+        try:
+            workload = ask_for_worker(booking, now)
+        except (NoPlace, PortTaken, workloads.NoControlPort) as fault:
+            _wait_to_retry(booking, f"No place to run: {fault}", now)
+            return
+    if workload.is_over:
+        _after_worker_ended(booking, workload, now)
+    elif workload.state == Workload.State.RUNNING and workload.progress.get("frames"):
+        _note_recording(booking, workload, now)
+    elif workload.state == Workload.State.RUNNING and now - booking.state_since_at > NO_SIGNAL_AFTER:
+        _note_no_signal(booking, workload, now)
+
+
+def _predecessor_lingers(booking: Booking, now: datetime) -> bool:
+    """One writer at a time: give an ended worker that can still be reached a moment to be gone for certain."""
+    if now - booking.state_since_at > PREDECESSOR_PATIENCE:
+        return False
+    lingering = Workload.objects.to_look_at().filter(owner=booking.owner, node__state=Node.State.UP)
+    return lingering.exists()
+
+
+def _note_recording(booking: Booking, workload: Workload, now: datetime) -> None:
+    first = workload.progress.get("first_frame_at")
+    moved = booking.move(
+        State.RECORDING,
+        now=now,
+        note=f"first frame; on {workload.node.name}",
+        first_frame_at=booking.first_frame_at or (datetime.fromisoformat(first) if first else now),
+        deadline_at=booking.closes_at + margin(),
+    )
+    if moved:
+        logger.info("Recording. booking=%s node=%s", booking.pk, workload.node.name)
+        copy_progress(booking, workload)
+        for trouble in ("no_signal", "not_starting"):
+            resolve_alert(f"{trouble}:{booking.owner}", now=now, note="it records")
+
+
+def _look_after(booking: Booking, now: datetime) -> None:
+    workload = workloads.latest(booking.owner)
+    if now >= booking.closes_at:
+        _end_window(booking, now)
+        return
+    if workload is None or workload.is_over:
+        _after_worker_ended(booking, workload, now)
+        return
+    copy_progress(booking, workload)
+    if workload.progress.get("state") == "no_signal":
+        _note_no_signal(booking, workload, now)
+    elif workload.progress.get("signal"):
+        resolve_alert(f"no_signal:{booking.owner}", now=now, note="the signal is back")
+
+
+def _after_worker_ended(booking: Booking, workload: Workload | None, now: datetime) -> None:
+    """The worker ended and the window is open: a full disk or its own end time is the end, all else is a retry."""
+    if workload is not None:
+        copy_progress(booking, workload)
+        if workload.exit_reason == "disk_full":
+            _alert(booking, "disk_full", f"{booking}: the disk is full", workload.error, now, Severity.CRITICAL)
+            booking.move(State.STOPPING, now=now, note="the disk is full", outcome="disk_full")
+            workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="the disk is full")
+            return
+    error = (workload.error or workload.exit_reason) if workload else "the worker is gone"
+    _wait_to_retry(booking, error, now)
+
+
+def _wait_to_retry(booking: Booking, error: str, now: datetime) -> None:
+    """R-07: again and again until the window ends, every error kept."""
+    failures = _failures_in_a_row(booking)
+    wait = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
+    if booking.state == State.RECORDING:
+        wait = 0  # a picture was there a moment ago: every second counts
+    errors = [*booking.errors, {"at": now.isoformat(), "attempt": booking.attempts, "error": error}][-200:]
+    moved = booking.move(
+        State.RETRY_WAIT, now=now, note=error, errors=errors, next_attempt_at=now + timedelta(seconds=wait)
+    )
+    if not moved:
+        return
+    workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="its successor takes over")
+    logger.error("Recording interrupted or not started; trying again. booking=%s error=%s", booking.pk, error)
+    _alert(booking, "not_starting", f"{booking} does not record", error, now, Severity.CRITICAL)
+
+
+def _failures_in_a_row(booking: Booking) -> int:
+    """How often it went wrong since it last recorded."""
+    recorded = booking.events.filter(new=State.RECORDING).order_by("-at").values_list("at", flat=True).first()
+    waits = booking.events.filter(new=State.RETRY_WAIT)
+    return waits.filter(at__gt=recorded).count() if recorded else waits.count()
+
+
+def _end_window(booking: Booking, now: datetime) -> None:
+    if booking.move(State.STOPPING, now=now, note="end of window"):
+        workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="end of window")
+
+
+def _bring_down(booking: Booking, now: datetime) -> None:
+    """Wait for the worker to be gone, however long it takes; then say what came of it."""
+    workloads.unwant(booking.owner, now=now, by=SCHEDULER)  # a crash may have come between the move and this
+    workload = workloads.latest(booking.owner)
+    if workload is not None and not workload.is_over:
+        if booking.deadline_at and now > booking.deadline_at:
+            deadline = now + Booking.DEADLINES[State.STOPPING]
+            Booking.objects.filter(pk=booking.pk, state=booking.state).update(deadline_at=deadline)
+            note = "It was told to stop and has not confirmed it."
+            _alert(booking, "not_stopping", f"{booking} does not stop", note, now, Severity.CRITICAL)
+        return
+    release(booking.owner, now=now)
+    conclude(booking, workload, now)
+    for trouble in ("not_stopping", "no_signal", "not_starting"):
+        resolve_alert(f"{trouble}:{booking.owner}", now=now, note="it is over")
+
+
+def _note_no_signal(booking: Booking, workload: Workload, now: datetime) -> None:
+    """R-15: a lost source is not a node's fault. Tell people; the worker keeps trying by itself."""
+    error = workload.progress.get("error") or "The source sends no picture."
+    _alert(booking, "no_signal", f"{booking}: no signal", error, now, Severity.CRITICAL)
+    if booking.state == State.STARTING and booking.deadline_at and now > booking.deadline_at:
+        Booking.objects.filter(pk=booking.pk).update(deadline_at=now + START_ALLOWANCE)
+
+
+def _alert(booking: Booking, kind: str, title: str, text: str, now: datetime, severity: Severity) -> None:
+    raise_alert(
+        f"{kind}:{booking.owner}",
+        title,
+        now=now,
+        severity=severity,
+        text=text,
+        subject=booking.owner,
+        project=booking.recorder.project,
+    )

@@ -1,0 +1,29 @@
+"""`manage.py record RECORDER`: start a recorder by hand from the command line."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from scheduling.manual import start_now
+from scheduling.models import Recorder
+
+
+class Command(BaseCommand):
+    help = "Start a recorder now, as the button in the admin does."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("recorder", help="Its name.")
+        parser.add_argument(
+            "--minutes", type=float, help="How long at most (default: the setting RECORD_NOW_MAX_HOURS)."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        recorder = Recorder.objects.filter(name=options["recorder"]).first()
+        if recorder is None:
+            raise CommandError(f"There is no recorder called {options['recorder']}.")
+        length = timedelta(minutes=options["minutes"]) if options["minutes"] else None
+        outcome = start_now(recorder, by="command line", length=length)
+        if not outcome.is_good:
+            raise CommandError(outcome.text)
+        self.stdout.write(outcome.text)

@@ -1,0 +1,67 @@
+"""Folder and file names of recordings: our own small grammar of placeholders, safe whatever names contain (S-04)."""
+
+import re
+import unicodedata
+from datetime import datetime
+from typing import TypedDict
+
+from django.core.exceptions import ValidationError
+
+PLACEHOLDERS = ("project", "recorder", "date", "year", "month", "day", "time", "booking")
+DEFAULT_FOLDER = "{project}/{recorder}/{date}"
+MAX_PART_BYTES = 120
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_FORBIDDEN = re.compile(r"[^\w .,()+=@-]+")
+
+
+class Values(TypedDict):
+    project: str
+    recorder: str
+    booking: int
+    starts_at: datetime  # in the house's zone
+
+
+def safe_part(text: str) -> str:
+    """One folder or file name: letters of any script, digits and a few marks; never hidden, empty or too long."""
+    text = unicodedata.normalize("NFC", text)
+    text = _FORBIDDEN.sub("-", "".join(char for char in text if char.isprintable()))
+    text = text.strip(" .-") or "unnamed"
+    while len(text.encode()) > MAX_PART_BYTES:
+        text = text[:-1].rstrip(" .-")
+    return text
+
+
+def validate_template(template: str) -> None:
+    """A relative path with known placeholders, or a sentence that says what is wrong."""
+    if template.startswith("/") or "\\" in template or "\x00" in template:
+        raise ValidationError("Use a path inside the media folder, with / between folders.")
+    for name in _FIELD.findall(template):
+        if name not in PLACEHOLDERS:
+            known = ", ".join(f"{{{word}}}" for word in PLACEHOLDERS)
+            raise ValidationError(f"{{{name}}} is not known. Known are {known}.")
+    if "{" in _FIELD.sub("", template) or "}" in _FIELD.sub("", template):
+        raise ValidationError("A bracket is not closed.")
+    if any(part.strip() in {"", ".", ".."} for part in template.split("/")):
+        raise ValidationError("The folders of the path must have names; . and .. are none.")
+
+
+def render_folder(template: str, values: Values) -> str:
+    """The folder of one recording. Every part is made safe after filling in, so no value can climb out."""
+    starts = values["starts_at"]
+    fills = {
+        "project": values["project"],
+        "recorder": values["recorder"],
+        "booking": str(values["booking"]),
+        "date": starts.strftime("%Y-%m-%d"),
+        "year": starts.strftime("%Y"),
+        "month": starts.strftime("%m"),
+        "day": starts.strftime("%d"),
+        "time": starts.strftime("%H%M"),
+    }
+    parts = [_FIELD.sub(lambda found: safe_part(fills[found[1]]), part) for part in template.split("/")]
+    return "/".join(safe_part(part) for part in parts)
+
+
+def file_name(values: Values) -> str:
+    """Unique by the booking's number, readable by recorder and time."""
+    return f"{safe_part(values['recorder'])}_{values['starts_at'].strftime('%Y%m%d-%H%M%S')}_b{values['booking']}"

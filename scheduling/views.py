@@ -1,0 +1,64 @@
+"""Small live pieces of the admin's pages: what a recorder does now, and its picture."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from nodes import workloads
+from nodes.workerclient import WorkerSilent, fetch_preview
+from scheduling.manual import running_booking
+from scheduling.models import Booking, Recorder
+from station.badges import state_badge
+from station.rights import only_visible
+
+
+@never_cache
+@require_safe
+@login_required
+def recorder_now(request: HttpRequest, pk: int) -> HttpResponse:
+    """The fragment that the recorder's page asks for every two seconds."""
+    visible = only_visible(Recorder.objects.all(), request.user, "scheduling.view_recorder")
+    recorder = get_object_or_404(visible, pk=pk)
+    return render(request, "scheduling/recorder_now.html", now_context(recorder))
+
+
+@never_cache
+@require_safe
+@login_required
+def booking_frame(request: HttpRequest, pk: int) -> HttpResponse:
+    """The newest still of a running recording, fetched from its worker."""
+    visible = only_visible(Booking.objects.all(), request.user, "scheduling.view_booking")
+    booking = get_object_or_404(visible, pk=pk)
+    workload = workloads.latest(booking.owner)
+    if workload is None or workload.is_over:
+        raise Http404("Nothing runs.")
+    try:
+        reply = fetch_preview(workload, "frame.jpg")
+    except WorkerSilent as silence:
+        raise Http404("No picture.") from silence
+    if reply.status != HttpResponse.status_code:
+        raise Http404("No picture.")
+    return HttpResponse(reply.body, content_type="image/jpeg")
+
+
+def now_context(recorder: Recorder) -> dict[str, object]:
+    booking = running_booking(recorder)
+    if booking is None:
+        return {"recorder": recorder, "booking": None}
+    workload = workloads.latest(booking.owner)
+    now = timezone.now()
+    seconds = [float(part.get("seconds", 0)) for part in booking.parts]
+    return {
+        "recorder": recorder,
+        "booking": booking,
+        "badge": state_badge(booking),
+        "workload": workload,
+        "signal": workload.progress.get("signal") if workload else None,
+        "error": booking.errors[-1]["error"] if booking.errors and booking.state == "retry_wait" else "",
+        "recorded_seconds": int(sum(seconds)),
+        "megabytes": booking.size_bytes / 1e6,
+        "remaining_seconds": max(0, int((booking.ends_at - now).total_seconds())),
+    }

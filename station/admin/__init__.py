@@ -1,0 +1,5 @@
+"""Admin pages of the station: people, projects, alerts, audit."""
+
+from station.admin import alerts, people, projects
+
+__all__ = ["alerts", "people", "projects"]

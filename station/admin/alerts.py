@@ -1,0 +1,103 @@
+"""Alerts, the routes they take, and what became of each message."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.admin import TabularInline
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminPasswordWidget
+
+from station import alerts
+from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, report, who
+from station.badges import badge, outcome_badge
+from station.clock import database_now
+from station.models import Alert, AlertDelivery, AlertEvent, AlertRoute
+from station.models.alert import Severity
+from station.sealing import seal
+
+SEVERITY_COLOURS = {Severity.NOTICE: "blue", Severity.WARNING: "amber", Severity.CRITICAL: "red"}
+
+
+class AlertEventInline(EventInline):
+    model = AlertEvent
+
+
+class DeliveryInline(ReadOnlyRights, TabularInline):
+    model = AlertDelivery
+    extra = 0
+    max_num = 0
+    fields = ["route", "what", "outcome_shown", "attempts", "sent_at", "next_attempt_at", "last_error"]
+    readonly_fields = fields
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return True
+
+    @display(description="Outcome")
+    def outcome_shown(self, obj: AlertDelivery) -> SafeString:
+        return outcome_badge(obj.get_outcome_display(), obj.outcome, AlertDelivery.COLOURS)
+
+
+@admin.register(Alert)
+class AlertAdmin(ReadOnlyRights, MachineAdmin):
+    list_display = ["state_shown", "severity_shown", "title", "project", "raised_at", "last_seen_at", "times_seen"]
+    list_filter = ["state", "severity", "project"]
+    search_fields = ["title", "text", "key"]
+    fields = ["state_shown", "severity_shown", "title", "text", "subject", "project"]
+    fields += ["raised_at", "last_seen_at", "times_seen", "key"]
+    readonly_fields = fields
+    inlines = [AlertEventInline, DeliveryInline]
+    actions = ["acknowledge_selected", "resolve_selected"]
+
+    @display(description="Severity", ordering="severity")
+    def severity_shown(self, obj: Alert) -> SafeString:
+        return badge(obj.get_severity_display(), SEVERITY_COLOURS[Severity(obj.severity)])
+
+    def has_acknowledge_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("station.acknowledge_alert")
+
+    @admin.action(description="Acknowledge", permissions=["acknowledge"])
+    def acknowledge_selected(self, request: HttpRequest, queryset: QuerySet[Alert]) -> None:
+        def act(alert: Alert) -> tuple[bool, str]:
+            if not request.user.has_perm("station.acknowledge_alert", alert):
+                return False, "not yours"
+            return alerts.acknowledge(alert, now=database_now(), by=who(request)), f"already {alert.state}"
+
+        report(request, queryset, act, "acknowledged")
+
+    @admin.action(description="Resolve by hand", permissions=["acknowledge"])
+    def resolve_selected(self, request: HttpRequest, queryset: QuerySet[Alert]) -> None:
+        def act(alert: Alert) -> tuple[bool, str]:
+            if not request.user.has_perm("station.acknowledge_alert", alert):
+                return False, "not yours"
+            done = alerts.resolve_alert(alert.key, now=database_now(), by=who(request), note="by hand")
+            return done, f"already {alert.state}"
+
+        report(request, queryset, act, "resolved")
+
+
+class RouteForm(forms.ModelForm):
+    signing_secret = forms.CharField(
+        required=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        help_text="Write-only. Each webhook carries X-Airlock-Signature: sha256=HMAC of the body. Empty: unchanged.",
+    )
+
+    class Meta:
+        model = AlertRoute
+        fields = ["name", "channel", "target", "signing_secret", "min_severity", "project", "is_active"]
+
+
+@admin.register(AlertRoute)
+class AlertRouteAdmin(StationAdmin):
+    form = RouteForm
+    list_display = ["name", "channel", "target", "min_severity", "project", "is_active"]
+    list_filter = ["channel", "is_active"]
+
+    def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
+        if form.cleaned_data.get("signing_secret"):
+            obj.secret_sealed = seal({"signing": form.cleaned_data["signing_secret"]})
+        super().save_model(request, obj, form, change)

@@ -1,0 +1,176 @@
+"""The base of all our admin pages: rights per project, an audit trail, 404 for what is not yours, thin actions."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.contrib import messages
+from django.db import models
+from django.forms import BaseInlineFormSet, ModelForm
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin, TabularInline
+from unfold.decorators import display
+
+from station import audit
+from station.badges import state_badge
+from station.models import Project
+from station.rights import only_visible, projects_with
+from station.states import Machine
+
+
+class ProjectRights:
+    """Permissions are asked with the object, and lists hold only what the user may see (S-01)."""
+
+    model: type[models.Model]
+    opts: Any
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may(request, "view", obj) or self._may(request, "change", obj)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may(request, "change", obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may(request, "delete", obj)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may(request, "add", None)
+
+    def _may(self, request: HttpRequest, verb: str, obj: Any) -> bool:
+        permission = f"{self.opts.app_label}.{verb}_{self.opts.model_name}"
+        if obj is not None and not isinstance(obj, models.Model):  # unfold hands over the id
+            obj = self.model._base_manager.filter(pk=obj).first()
+        if obj is not None and not isinstance(obj, self.model):  # an inline is asked with its parent
+            return bool(request.user.has_perm(permission))
+        return bool(request.user.has_perm(permission, obj))
+
+
+class StationAdmin(ProjectRights, ModelAdmin):
+    """Every page of ours derives from this."""
+
+    list_fullwidth = True
+    warn_unsaved_form = True
+    compressed_fields = True
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        permission = f"{self.opts.app_label}.view_{self.opts.model_name}"
+        return only_visible(super().get_queryset(request), request.user, permission)
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Only what the user may use can be chosen; the form refuses anything else."""
+        related = db_field.remote_field.model
+        if "queryset" not in kwargs:
+            view = f"{related._meta.app_label}.view_{related._meta.model_name}"
+            own_change = f"{self.opts.app_label}.change_{self.opts.model_name}"
+            if related is Project:
+                kwargs["queryset"] = projects_with(request.user, own_change)
+            else:
+                kwargs["queryset"] = only_visible(related._default_manager.all(), request.user, view)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponseRedirect:
+        raise Http404(f"There is no such {opts.verbose_name}.")
+
+    def save_model(self, request: HttpRequest, obj: models.Model, form: ModelForm, change: bool) -> None:
+        stored = self.model._base_manager.filter(pk=obj.pk).first() if change else None
+        super().save_model(request, obj, form, change)
+        sealed_changed = stored is not None and any(
+            field.value_from_object(stored) != field.value_from_object(obj)
+            for field in obj._meta.concrete_fields
+            if field.name.endswith("_sealed")
+        )
+        audit.record(
+            who(request),
+            "change" if change else "add",
+            obj,
+            before=audit.values_of(stored) if stored else {},
+            after=audit.values_of(obj),
+            sealed_changed=sealed_changed,
+        )
+
+    def delete_model(self, request: HttpRequest, obj: models.Model) -> None:
+        audit.record(who(request), "delete", obj, before=audit.values_of(obj))
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
+        for obj in queryset:
+            audit.record(who(request), "delete", obj, before=audit.values_of(obj))
+        super().delete_queryset(request, queryset)
+
+    def save_formset(self, request: HttpRequest, form: ModelForm, formset: BaseInlineFormSet, change: bool) -> None:
+        super().save_formset(request, form, formset, change)
+        for obj in formset.new_objects:
+            audit.record(who(request), "add", obj, after=audit.values_of(obj))
+        for obj, fields in formset.changed_objects:
+            after = {name: value for name, value in audit.values_of(obj).items() if name in fields}
+            audit.record(who(request), "change", obj, after=after)
+        for obj in formset.deleted_objects:
+            audit.record(who(request), "delete", obj, before=audit.values_of(obj))
+
+
+class ReadOnlyRights:
+    """Looked at, never touched: audit tables and what the loop writes."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class ReadOnlyAdmin(ReadOnlyRights, StationAdmin):
+    pass
+
+
+class MachineAdmin(StationAdmin):
+    """A page of something with a state."""
+
+    @display(description="State", ordering="state")
+    def state_shown(self, obj: Machine) -> SafeString:
+        return state_badge(obj)
+
+
+class EventInline(ReadOnlyRights, TabularInline):
+    """The history of moves below a machine's page. Subclasses name the event model."""
+
+    fields = ["at", "arrow", "by", "note"]
+    readonly_fields = fields
+    ordering = ["-at", "-id"]
+    verbose_name_plural = "history"
+    extra = 0
+    max_num = 0
+    per_page = 20
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return True  # the page it hangs on was allowed
+
+    @display(description="Move")
+    def arrow(self, obj: Any) -> str:
+        return obj.new if obj.old in {"", obj.new} else f"{obj.old} → {obj.new}"
+
+
+def who(request: HttpRequest) -> str:
+    return str(request.user.get_username())
+
+
+def redirect_after_dialog(url: str) -> HttpResponse:
+    """unfold's dialogs are htmx forms: this makes the browser go on."""
+    return HttpResponse(headers={"HX-Redirect": url})
+
+
+def report(request: HttpRequest, rows: Iterable[Any], act: Callable[[Any], tuple[bool, str]], done: str) -> None:
+    """Call one function per row and tell what came of it: "3 started, 1 skipped (already recording)"."""
+    good, skipped = 0, list[str]()
+    for row in rows:
+        is_good, text = act(row)
+        if is_good:
+            good += 1
+        else:
+            skipped.append(f"{row}: {text}")
+    words = [f"{good} {done}"]
+    if skipped:
+        words.append(f"{len(skipped)} skipped ({'; '.join(skipped[:5])})")
+    messages.add_message(request, messages.WARNING if skipped else messages.SUCCESS, ", ".join(words))

@@ -1,0 +1,40 @@
+"""Users and groups in the same look as everything else; for administrators only."""
+
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from station.rights import Role
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(User)
+class PersonAdmin(UserAdmin, ModelAdmin):
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ["username", "first_name", "last_name", "email", "is_active", "is_staff", "last_login"]
+    fieldsets = [
+        (None, {"fields": ["username", "password"]}),
+        ("Person", {"fields": ["first_name", "last_name", "email"]}),
+        (
+            "Rights",
+            {
+                "fields": ["is_active", "is_staff", "is_superuser", "groups"],
+                "description": "Staff status lets a person log in here. What she may do is set per project; "
+                f"the group “{Role.ADMINISTRATOR}” may do everything everywhere.",
+            },
+        ),
+    ]
+
+
+@admin.register(Group)
+class RoleAdmin(GroupAdmin, ModelAdmin):
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        return super().get_queryset(request).prefetch_related("permissions")

@@ -1,0 +1,43 @@
+"""Time: the database's clock for decisions, the house's zone for people."""
+
+from datetime import datetime
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.db import connection
+
+
+def database_now() -> datetime:
+    """The moment by the one clock all machines share. Read once at the edge, then pass on as `now`."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        row = cursor.fetchone()
+    assert row is not None
+    moment: datetime = row[0]
+    return moment
+
+
+@lru_cache
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
+
+
+def house_zone() -> ZoneInfo:
+    """The station's own time zone."""
+    return _zone(settings.HOUSE_TIME_ZONE)
+
+
+def house_time(moment: datetime) -> str:
+    """A moment as staff read it, with the zone: `2026-03-29 20:15:00 CEST`."""
+    return moment.astimezone(house_zone()).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def spoken(seconds: float) -> str:
+    """A span in words short enough for a list: `4 h 05 min`, `12 min`, `38 s`."""
+    whole = int(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    if whole >= 120:
+        return f"{whole // 60} min"
+    return f"{whole} s"

@@ -1,0 +1,92 @@
+"""The loop's step that sends queued alert messages: by mail and by signed webhook, with retries and a log."""
+
+import hashlib
+import hmac
+import json
+import logging
+import smtplib
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.core.mail import send_mail
+from django.db.models import Min
+
+from station.clock import database_now, house_time
+from station.models import AlertDelivery, AlertRoute
+from station.outbound import OutboundError, post
+from station.redaction import redact
+from station.sealing import CannotOpen, unseal
+
+logger = logging.getLogger(__name__)
+
+BACKOFF_SECONDS = (10, 30, 60, 300, 900, 3600)
+BATCH = 25
+LEASE = timedelta(seconds=60)
+
+
+def step(now: datetime) -> datetime | None:
+    """Send what is due; answer when the next message is."""
+    for delivery in AlertDelivery.objects.due(now).select_related("alert", "route", "alert__project")[:BATCH]:
+        send(delivery, now)
+    waiting = AlertDelivery.objects.filter(outcome__in=["pending", "failed"])
+    upcoming: datetime | None = waiting.aggregate(next=Min("next_attempt_at"))["next"]
+    return upcoming
+
+
+def send(delivery: AlertDelivery, now: datetime) -> bool:
+    """One attempt. The row is leased first, so that two loops do not send the same message."""
+    leased = AlertDelivery.objects.filter(
+        pk=delivery.pk, attempts=delivery.attempts, outcome__in=["pending", "failed"]
+    ).update(attempts=delivery.attempts + 1, next_attempt_at=now + LEASE)
+    if not leased:
+        return False
+    delivery.attempts += 1
+    try:
+        _transmit(delivery)
+    except (OutboundError, OSError, smtplib.SMTPException, CannotOpen) as error:
+        _note_failure(delivery, redact(str(error) or type(error).__name__))
+        return False
+    AlertDelivery.objects.filter(pk=delivery.pk).update(
+        outcome=AlertDelivery.Outcome.SENT, sent_at=database_now(), next_attempt_at=None, last_error=""
+    )
+    logger.info("Alert sent. alert=%s route=%s", delivery.alert_id, delivery.route.name)
+    return True
+
+
+def _note_failure(delivery: AlertDelivery, error: str) -> None:
+    spent = delivery.attempts > len(BACKOFF_SECONDS)
+    wait = BACKOFF_SECONDS[min(delivery.attempts, len(BACKOFF_SECONDS)) - 1]
+    AlertDelivery.objects.filter(pk=delivery.pk).update(
+        outcome=AlertDelivery.Outcome.GIVEN_UP if spent else AlertDelivery.Outcome.FAILED,
+        next_attempt_at=None if spent else database_now() + timedelta(seconds=wait),
+        last_error=error,
+    )
+    level = logging.ERROR if spent else logging.WARNING
+    logger.log(level, "Alert not sent. alert=%s route=%s error=%s", delivery.alert_id, delivery.route.name, error)
+
+
+def _transmit(delivery: AlertDelivery) -> None:
+    alert, route = delivery.alert, delivery.route
+    if route.channel == AlertRoute.Channel.MAIL:
+        lines = [alert.text, "", f"Raised {house_time(alert.raised_at)}, seen {alert.times_seen} times."]
+        title = f"[Airlock] {delivery.what}: {alert.title}"
+        send_mail(title, "\n".join(lines), settings.DEFAULT_FROM_EMAIL, [route.target])
+        return
+    body = json.dumps(
+        {
+            "event": delivery.what,
+            "id": alert.pk,
+            "key": alert.key,
+            "severity": alert.get_severity_display(),
+            "title": alert.title,
+            "text": alert.text,
+            "project": alert.project.slug if alert.project else None,
+            "raised_at": alert.raised_at.isoformat(),
+            "times_seen": alert.times_seen,
+        }
+    ).encode()
+    headers = {"Content-Type": "application/json", "Idempotency-Key": f"{alert.pk}-{delivery.what}-{route.pk}"}
+    secret = unseal(route.secret_sealed).get("signing", "")
+    if secret:
+        headers["X-Airlock-Signature"] = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    post(route.target, body, headers, settings.WEBHOOK_TIMEOUT_SECONDS)

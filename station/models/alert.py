@@ -1,0 +1,142 @@
+"""Something a person must know: raised once, updated, acknowledged, resolved; sent by mail and webhook."""
+
+from datetime import datetime
+from typing import ClassVar
+
+from django.core.validators import validate_email
+from django.db import models
+
+from station.states import Event, Machine
+
+
+class Severity(models.IntegerChoices):
+    NOTICE = 10, "notice"
+    WARNING = 20, "warning"
+    CRITICAL = 30, "critical"
+
+
+class Alert(Machine):
+    """One trouble. While it lasts there is one row, however often it is seen; `key` names the trouble."""
+
+    class State(models.TextChoices):
+        OPEN = "open"
+        ACKNOWLEDGED = "acknowledged"
+        RESOLVED = "resolved"
+
+    MOVES = {
+        State.OPEN: {State.ACKNOWLEDGED, State.RESOLVED},
+        State.ACKNOWLEDGED: {State.RESOLVED},
+        State.RESOLVED: set(),
+    }
+    COLOURS = {State.OPEN: "red", State.ACKNOWLEDGED: "amber", State.RESOLVED: "grey"}
+
+    key = models.CharField(max_length=120)
+    severity = models.PositiveSmallIntegerField(choices=Severity.choices)
+    title = models.CharField(max_length=200)
+    text = models.TextField(blank=True)
+    subject = models.CharField(max_length=80, blank=True)  # "booking:12"
+    project = models.ForeignKey("station.Project", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    raised_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+    times_seen = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        ordering = ["-raised_at", "-id"]
+        permissions = [("acknowledge_alert", "Can acknowledge and resolve alerts")]
+        constraints = [
+            # "Raised once": a second raise of the same trouble updates this row instead (see station.alerts).
+            models.UniqueConstraint(
+                fields=["key"], condition=~models.Q(state="resolved"), name="alert_once_while_unresolved"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class AlertEvent(Event):
+    subject = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="events")
+
+
+class AlertRoute(models.Model):
+    """Where alerts go: a mail address or a webhook, from a severity on, of one project or of all."""
+
+    class Channel(models.TextChoices):
+        MAIL = "mail", "e-mail"
+        WEBHOOK = "webhook", "webhook (JSON, signed)"
+
+    name = models.CharField(max_length=80, unique=True)
+    channel = models.CharField(max_length=10, choices=Channel.choices)
+    target = models.CharField(max_length=500, help_text="A mail address, or an https:// address.")
+    secret_sealed = models.TextField(blank=True, editable=False)
+    min_severity = models.PositiveSmallIntegerField(choices=Severity.choices, default=Severity.WARNING)
+    project = models.ForeignKey(
+        "station.Project", null=True, blank=True, on_delete=models.CASCADE, related_name="+", help_text="Empty: all."
+    )
+    is_active = models.BooleanField(default=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        from station.outbound import check_url_form
+
+        if self.channel == self.Channel.MAIL:
+            validate_email(self.target)
+        else:
+            check_url_form(self.target)
+
+
+class DeliveryQuerySet(models.QuerySet["AlertDelivery"]):
+    def due(self, now: datetime) -> "DeliveryQuerySet":
+        return self.filter(outcome__in=["pending", "failed"], next_attempt_at__lte=now)
+
+
+class AlertDelivery(models.Model):
+    """One message on its way along one route, with everything that was tried."""
+
+    class Outcome(models.TextChoices):
+        PENDING = "pending"
+        SENT = "sent"
+        FAILED = "failed", "failed, will retry"
+        GIVEN_UP = "given_up", "given up"
+
+    COLOURS: ClassVar[dict[str, str]] = {
+        Outcome.PENDING: "blue",
+        Outcome.SENT: "green",
+        Outcome.FAILED: "amber",
+        Outcome.GIVEN_UP: "red",
+    }
+
+    alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="deliveries")
+    route = models.ForeignKey(AlertRoute, on_delete=models.CASCADE, related_name="deliveries")
+    what = models.CharField(max_length=12)  # raised, escalated, resolved
+    outcome = models.CharField(max_length=10, choices=Outcome.choices, default=Outcome.PENDING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True)
+    last_error = models.TextField(blank=True)
+    sent_at = models.DateTimeField(null=True)
+
+    objects = DeliveryQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        verbose_name_plural = "alert deliveries"
+        constraints = [
+            # One message per step of an alert and route, however often the step is repeated.
+            models.UniqueConstraint(fields=["alert", "route", "what"], name="delivery_once_per_step")
+        ]
+        indexes = [
+            # The delivery step asks only for what is due.
+            models.Index(
+                fields=["next_attempt_at"],
+                condition=models.Q(outcome__in=["pending", "failed"]),
+                name="delivery_due",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.alert} by {self.route}"

@@ -1,0 +1,29 @@
+"""Who did what, with before and after: the trail of everything people change by hand."""
+
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models
+
+
+class AuditEntry(models.Model):
+    """Append-only. Secrets never appear here: a changed secret is noted as changed, without its value."""
+
+    at = models.DateTimeField()
+    who = models.CharField(max_length=150)
+    what = models.CharField(max_length=80)
+    subject = models.CharField(max_length=80)  # "recorder:12"
+    subject_name = models.CharField(max_length=200)
+    project = models.ForeignKey("station.Project", null=True, on_delete=models.SET_NULL, related_name="+")
+    before = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
+    after = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
+    note = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        verbose_name_plural = "audit entries"
+        indexes = [
+            # The history of one object, newest first.
+            models.Index(fields=["subject", "-at"], name="audit_of_subject")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.what} {self.subject_name}"

@@ -1,0 +1,75 @@
+"""HTTP to addresses people typed in: only to the outside world, only https or http, no redirects, bounded in time."""
+
+import http.client
+import ipaddress
+import socket
+import ssl
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+
+ANSWER_LIMIT_BYTES = 64 * 1024
+
+
+class OutboundError(Exception):
+    """The call was refused, failed, or was answered with something other than success."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: bytes
+
+
+def check_url_form(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValidationError("Give a complete address that begins with https:// or http://.")
+    if parts.username or parts.password:
+        raise ValidationError("Leave user name and password out of the address; use the signing secret.")
+
+
+def _address_of(host: str, port: int) -> str:
+    """The numeric address we will really connect to, checked: a name cannot lead us home (S-09)."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise OutboundError(f"{host} has no address: {error}") from error
+    allowed = [ipaddress.ip_network(network) for network in settings.WEBHOOK_ALLOWED_NETWORKS]
+    for *_, sockaddr in found:
+        address = ipaddress.ip_address(sockaddr[0])
+        mapped = getattr(address, "ipv4_mapped", None)
+        address = mapped or address
+        if any(address.version == network.version and address in network for network in allowed):
+            return str(address)
+        if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+            raise OutboundError(f"{host} is an address of this machine or this link ({address}), which is not allowed")
+    return str(found[0][4][0])
+
+
+def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> Answer:
+    """POST once; any status but 2xx is an error, a redirect too."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    address = _address_of(host, port)
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
+    try:
+        # Connect to the checked address ourselves: a second look-up by the library could answer differently.
+        raw = socket.create_connection((address, port), timeout=timeout)
+        if parts.scheme == "https":
+            raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
+        connection.sock = raw
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("POST", target, body=body, headers=headers)
+        response = connection.getresponse()
+        answer = Answer(response.status, response.read(ANSWER_LIMIT_BYTES))
+    except (OSError, http.client.HTTPException) as error:
+        raise OutboundError(f"{host}: {error or type(error).__name__}") from error
+    finally:
+        connection.close()
+    if not 200 <= answer.status < 300:
+        raise OutboundError(f"{host} answered {answer.status}")
+    return answer

@@ -1,0 +1,99 @@
+"""The one pattern of all state machines: a table of moves, and `move()`, the only thing that writes a state.
+
+A move is a compare-and-set UPDATE plus its event row in one transaction. A move the table does not know is a bug and
+raises; zero rows updated means that somebody else was faster, and `move()` returns False.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models, transaction
+from django.utils import timezone
+
+SCHEDULER = "scheduler"
+
+
+class IllegalMove(Exception):
+    """A move that is not in MOVES: a bug in the caller."""
+
+
+class Machine(models.Model):
+    """A row with a state. Subclasses declare State, MOVES, DEADLINES, COLOURS and an event model (`events`)."""
+
+    MOVES: ClassVar[Mapping[str, Collection[str]]]
+    # How long a state may last before the sweep looks at it. A state may instead set its own deadline when entered.
+    DEADLINES: ClassVar[Mapping[str, timedelta]] = {}
+    # The solid badge colour of each state, see static/airlock/badges.css.
+    COLOURS: ClassVar[Mapping[str, str]] = {}
+
+    state = models.CharField(max_length=16, editable=False)
+    state_since_at = models.DateTimeField(default=timezone.now, editable=False)
+    deadline_at = models.DateTimeField(null=True, editable=False)
+
+    events: Any  # the reverse manager of the event model
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def terminal_states(cls) -> set[str]:
+        return {state for state, nexts in cls.MOVES.items() if not nexts}
+
+    @classmethod
+    def live_states(cls) -> set[str]:
+        return {state for state, nexts in cls.MOVES.items() if nexts}
+
+    @property
+    def is_over(self) -> bool:
+        return not self.MOVES[self.state]
+
+    @property
+    def state_word(self) -> str:
+        """The state as a sentence needs it."""
+        label: str = getattr(self, "State")(self.state).label  # noqa: B009  (each subclass declares its own)
+        return label.lower()
+
+    def may_move(self, to: str) -> bool:
+        return to in self.MOVES[self.state]
+
+    def move(self, to: str, *, now: datetime, by: str = SCHEDULER, note: str = "", **changes: Any) -> bool:
+        """Go from the state this object was read in to `to`, if the row is still there. True if we did it."""
+        old = self.state
+        if not self.may_move(to):
+            raise IllegalMove(f"{self._meta.model_name} {self.pk}: {old} -> {to} is not a legal move")
+        limit = self.DEADLINES.get(to)
+        changes.setdefault("deadline_at", now + limit if limit and self.MOVES[to] else None)
+        changes = {"state": to, "state_since_at": now, **changes}
+        with transaction.atomic():
+            rows = type(self)._base_manager.filter(pk=self.pk, state=old).update(**changes)
+            if not rows:
+                return False
+            self.events.create(at=now, old=old, new=to, by=by, note=note)
+        for name, value in changes.items():
+            setattr(self, name, value)
+        return True
+
+    def remark(self, note: str, *, now: datetime, by: str = SCHEDULER) -> None:
+        """An event without a move: something a person will want to read later."""
+        self.events.create(at=now, old=self.state, new=self.state, by=by, note=note)
+
+
+class Event(models.Model):
+    """What happened to one machine, append-only. Subclasses add the foreign key `subject` (related name `events`)."""
+
+    at = models.DateTimeField()
+    old = models.CharField(max_length=16)
+    new = models.CharField(max_length=16)
+    by = models.CharField(max_length=150)
+    note = models.TextField(blank=True)
+    detail = models.JSONField(default=dict, blank=True, encoder=DjangoJSONEncoder)
+
+    class Meta:
+        abstract = True
+        ordering = ["at", "id"]
+
+    def __str__(self) -> str:
+        arrow = self.new if self.old == self.new else f"{self.old} -> {self.new}"
+        return f"{arrow}: {self.note}" if self.note else arrow

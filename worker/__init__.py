@@ -1,0 +1,1 @@
+"""What runs inside the containers: Python's standard library and ffmpeg, no Django. Configured by one line on stdin."""

@@ -1,0 +1,247 @@
+"""`capture`: record one source into numbered parts until the end time, come what may.
+
+The main thread is the only one that starts or ends ffmpeg. It looks four times a second: is there progress, is it time
+to end, is there room on the disk. A dead or frozen ffmpeg is replaced within seconds by a new part; a lost source is
+tried again and again; a full disk ends the recording cleanly and keeps every byte.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from worker import exits
+from worker.config import CaptureConfig, ConfigError, inside, parse_capture, read_line
+from worker.ffmpeg import Binary, Ffmpeg, find_binary, redact
+from worker.httpd import Server
+from worker.journal import Journal, Part, iso
+from worker.preview import Preview
+from worker.sources import build_input
+
+LOOK_SECONDS = 0.25
+STALL_SECONDS = 15.0
+RETRY_SECONDS = (0.3, 0.5, 1.0, 2.0)
+NO_SIGNAL_SECONDS = 3.0
+LISTENERS = ("mode=listener", "listen=1")
+
+STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST = (
+    "stopped",
+    "ended",
+    "disk_full",
+    "stalled",
+    "ffmpeg_died",
+    "source_lost",
+)
+FINAL = {STOPPED, ENDED, DISK_FULL}
+
+
+def run() -> int:
+    """The whole life of a capture worker; returns its exit code."""
+    line = read_line()
+    if line is None:
+        print("no config was handed over in time", flush=True)
+        return exits.NO_CONFIG
+    try:
+        config = parse_capture(line)
+    except ConfigError as error:
+        print(f"bad config: {error}", flush=True)
+        return exits.BAD_CONFIG
+    binary = find_binary()
+    if binary is None:
+        print("no ffmpeg on this machine", flush=True)
+        return exits.BAD_CONFIG
+    capture = Capture(config, binary)
+    signal.signal(signal.SIGTERM, lambda *_: capture.ask_to_stop())
+    signal.signal(signal.SIGINT, lambda *_: capture.ask_to_stop())
+    try:
+        server = Server(config.control, capture.status, capture.set_end, capture.preview_folder)
+    except OSError as error:
+        print(f"the control port {config.control.port} cannot be used: {error.strerror}", flush=True)
+        return exits.PORT_TAKEN
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    reason = capture.record()
+    print(json.dumps({"final": capture.status()}), flush=True)
+    return exits.DISK_FULL if reason == DISK_FULL else exits.DONE
+
+
+class Capture:
+    def __init__(self, config: CaptureConfig, binary: Binary) -> None:
+        self.config = config
+        self.binary = binary
+        self.ends_at = config.ends_at
+        self.state = "starting"
+        self.error = ""
+        self.restarts = 0
+        self.part: Part | None = None
+        self.ffmpeg: Ffmpeg | None = None
+        self.started_at = datetime.now(UTC)
+        self.preview_folder = inside(config.media, config.preview) if config.preview else None
+        self.journal = Journal.open(inside(config.media, config.folder), config.name, config.container)
+        self._stop = threading.Event()
+
+    def ask_to_stop(self) -> None:
+        self._stop.set()
+
+    def set_end(self, ends_at: datetime) -> None:
+        self.ends_at = ends_at
+
+    def record(self) -> str:
+        """Part after part until something final happens; returns that reason."""
+        preview = Preview(self.binary, self.preview_folder) if self.preview_folder else None
+        failures = 0
+        reason = self._reason_to_end()
+        while reason not in FINAL:
+            reason, had_frames = self._record_part(preview)
+            if reason in FINAL:
+                break
+            self.restarts += 1
+            failures = 0 if had_frames else failures + 1
+            if not had_frames:
+                self.state = "no_signal"
+            self._stop.wait(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+            reason = self._reason_to_end()
+        self.state = "done"
+        if preview:
+            preview.end()
+        return reason
+
+    def status(self) -> dict[str, Any]:
+        """What GET /status answers. Totals count every part, also those of earlier generations."""
+        ffmpeg, part = self.ffmpeg, self.part
+        if ffmpeg and part and ffmpeg.progress.frames:
+            self.journal.measure(part, ffmpeg.progress.frames, ffmpeg.progress.out_seconds)
+        journal = self.journal.as_dict()
+        idle = ffmpeg.idle_seconds() if ffmpeg else None
+        return {
+            "owner": self.config.control.owner,
+            "generation": self.config.control.generation,
+            "state": self.state,
+            "signal": self._has_signal(),
+            "frames": sum(part["frames"] for part in journal["parts"]),
+            "bytes": sum(part["bytes"] for part in journal["parts"]),
+            "seconds": round(sum(part["seconds"] for part in journal["parts"]), 3),
+            "last_frame_age_seconds": round(idle, 2) if idle is not None else None,
+            "first_frame_at": next(
+                (part["first_frame_at"] for part in journal["parts"] if part["first_frame_at"]), None
+            ),
+            "started_at": iso(self.started_at),
+            "ends_at": iso(self.ends_at),
+            "folder": self.config.folder,
+            "restarts": self.restarts,
+            "error": self.error,
+            "free_bytes": self._free_bytes(),
+            **journal,
+        }
+
+    def _has_signal(self) -> bool:
+        ffmpeg = self.ffmpeg
+        return bool(ffmpeg and ffmpeg.progress.frames and ffmpeg.idle_seconds() < NO_SIGNAL_SECONDS)
+
+    def _record_part(self, preview: Preview | None) -> tuple[str, bool]:
+        """One ffmpeg from start to end; returns why it ended and whether it got a picture."""
+        try:
+            feed = build_input(self.config.source, can_look_up_names=not self.binary.is_static)
+        except ConfigError as error:
+            self.error = redact(str(error), self.config.secrets)
+            return SOURCE_LOST, False
+        if preview:
+            preview.keep_running()
+        part = self.journal.begin(self.config.first_part, datetime.now(UTC))
+        arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", "0.25"]
+        arguments += [*feed.arguments, *self._outputs(part, feed.is_raw, preview)]
+        ffmpeg = Ffmpeg(self.binary, arguments, feed.stdin, self.config.secrets)
+        self.part, self.ffmpeg = part, ffmpeg
+        reason = self._watch(ffmpeg, part, preview)
+        code = ffmpeg.end(grace_seconds=0 if reason == STALLED else 5)
+        self.journal.measure(part, ffmpeg.progress.frames, ffmpeg.progress.out_seconds)
+        if reason not in FINAL:
+            words = ffmpeg.last_words()
+            if "No space left on device" in words:
+                reason = DISK_FULL
+            self.error = f"{reason} (exit code {code}): {words}"
+        had_frames = bool(part.frames)
+        self.journal.finish(part, reason)
+        self.ffmpeg = self.part = None
+        return reason, had_frames
+
+    def _watch(self, ffmpeg: Ffmpeg, part: Part, preview: Preview | None) -> str:
+        """Stay with one ffmpeg until there is a reason to end it, or it ended by itself."""
+        self.state = "connecting"
+        saved_at = time.monotonic()
+        while True:
+            self._stop.wait(min(LOOK_SECONDS, max(0.0, self._seconds_left())))
+            if ffmpeg.progress.frames and not part.first_frame_at:
+                self._note_first_frame(ffmpeg, part)
+            reason = self._reason_to_end()
+            if reason:
+                return reason
+            if not ffmpeg.is_running:
+                return SOURCE_LOST if ffmpeg.process.returncode in {0, 1} or not part.first_frame_at else DIED
+            if ffmpeg.idle_seconds() > STALL_SECONDS and (part.first_frame_at or not self._is_listener()):
+                return STALLED
+            if part.first_frame_at:
+                self.state = "recording" if ffmpeg.idle_seconds() < NO_SIGNAL_SECONDS else "no_signal"
+            elif ffmpeg.idle_seconds() > NO_SIGNAL_SECONDS:
+                self.state = "no_signal"
+            if time.monotonic() - saved_at > 2:
+                saved_at = time.monotonic()
+                self.journal.measure(part, ffmpeg.progress.frames, ffmpeg.progress.out_seconds)
+                self.journal.save()
+            if preview:
+                preview.keep_running()
+
+    def _note_first_frame(self, ffmpeg: Ffmpeg, part: Part) -> None:
+        now = datetime.now(UTC)
+        began = now - timedelta(seconds=min(ffmpeg.progress.out_seconds, time.monotonic() - ffmpeg.spawned_at))
+        self.journal.note_first_frame(part, began)
+        self.state, self.error = "recording", ""
+
+    def _outputs(self, part: Part, is_raw: bool, preview: Preview | None) -> list[str]:
+        if is_raw:
+            codec = ["-map", "0:v:0?", "-map", "1:a:0?" if self.config.source.type == "test" else "0:a:0?"]
+            codec += ["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-g", "50"]
+            codec += ["-b:v", self.config.video_bitrate, "-maxrate", self.config.video_bitrate]
+            codec += ["-bufsize", self.config.video_bitrate, "-c:a", "aac", "-b:a", "192k", "-flags", "+global_header"]
+        else:
+            codec = ["-map", "0:v?", "-map", "0:a?", "-c", "copy"]
+        file = escape_tee(str(self.journal.folder / part.file))
+        if self.config.container == "fmp4":
+            slaves = [f"[f=mp4:movflags=frag_keyframe+empty_moov+default_base_moof:flush_packets=1]{file}"]
+        else:
+            slaves = [f"[f=mpegts:flush_packets=1]{file}"]
+        if preview:
+            slaves.append(f"[f=mpegts:onfail=ignore]udp\\://127.0.0.1\\:{preview.port}?pkt_size=1316")
+        return [*codec, "-f", "tee", "|".join(slaves)]
+
+    def _reason_to_end(self) -> str:
+        if self._stop.is_set():
+            return STOPPED
+        if self._seconds_left() <= 0:
+            return ENDED
+        free = self._free_bytes()
+        if free is not None and free < self.config.min_free_bytes:
+            self.error = f"only {free // (1024 * 1024)} MB are free"
+            return DISK_FULL
+        return ""
+
+    def _seconds_left(self) -> float:
+        return (self.ends_at - datetime.now(UTC)).total_seconds() if self.ends_at else float("inf")
+
+    def _free_bytes(self) -> int | None:
+        with contextlib.suppress(OSError):
+            room = os.statvfs(self.journal.folder)
+            return room.f_bavail * room.f_frsize
+        return None
+
+    def _is_listener(self) -> bool:
+        source = self.config.source
+        return source.options.get("listen") == "1" or any(word in source.url for word in LISTENERS)
+
+
+def escape_tee(path: str) -> str:
+    """A path for ffmpeg's tee: its own special characters are meant literally."""
+    return "".join(f"\\{char}" if char in "\\'|[]:" else char for char in path)

@@ -1,0 +1,17 @@
+"""Exit codes of the worker, each with the reason the control plane shows."""
+
+DONE = 0
+DISK_FULL = 3
+BAD_CONFIG = 64
+NO_CONFIG = 65
+INTERNAL = 70
+PORT_TAKEN = 98
+
+REASONS = {
+    DONE: "done",
+    DISK_FULL: "disk_full",
+    BAD_CONFIG: "bad_config",
+    NO_CONFIG: "no_config",
+    INTERNAL: "internal_error",
+    PORT_TAKEN: "port_taken",
+}

@@ -1,0 +1,164 @@
+"""Finding ffmpeg, starting it, reading its progress, and ending it, with nothing of it ever left behind."""
+
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+_libc = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
+_FPS = re.compile(r"Stream #\S+.*Video:.*?([\d.]+) fps")
+_URL_SECRETS = (
+    (re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@'\"]+@", re.IGNORECASE), r"\1***@"),
+    (re.compile(r"(\b(?:passphrase|password|token|key|secret|streamid)=)[^&\s'\"]+", re.IGNORECASE), r"\1***"),
+    (re.compile(r"(\brtmps?://[^/\s'\"]+/[^/\s'\"]+/)[^\s'\"]+", re.IGNORECASE), r"\1***"),
+)
+
+
+def redact(text: str, secrets: tuple[str, ...]) -> str:
+    """ffmpeg prints addresses with their keys: take them out before anybody keeps the line."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "***")
+    for pattern, replacement in _URL_SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+@dataclass(frozen=True)
+class Binary:
+    """`is_static` marks the wheel's build, which needs numeric addresses and an empty GCONV_PATH."""
+
+    path: str
+    is_static: bool
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        if self.is_static:
+            # Otherwise it loads the system's character-set tables into a static program and crashes.
+            kept["GCONV_PATH"] = tempfile.gettempdir() + "/airlock-no-gconv"
+            os.makedirs(kept["GCONV_PATH"], exist_ok=True)
+        return kept
+
+
+def find_binary() -> Binary | None:
+    """The configured ffmpeg, else the one on PATH, else the wheel's."""
+    chosen = os.environ.get("AIRLOCK_FFMPEG") or shutil.which("ffmpeg")
+    if chosen:
+        return Binary(chosen, is_static="imageio_ffmpeg" in chosen)
+    fallback = os.environ.get("AIRLOCK_FFMPEG_FALLBACK")
+    return Binary(fallback, is_static=True) if fallback else None
+
+
+@dataclass
+class Progress:
+    """What ffmpeg last said of its own work."""
+
+    frames: int = 0
+    out_seconds: float = 0.0
+    changed_at: float | None = None  # monotonic; None until the first frame
+    fps: float | None = None
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=40))
+
+
+class Ffmpeg:
+    """One running ffmpeg. Create it from the main thread: the kernel ends it when that thread ends."""
+
+    def __init__(
+        self, binary: Binary, arguments: list[str], stdin: bytes, secrets: tuple[str, ...], nice: int = 0
+    ) -> None:
+        self.progress = Progress()
+        self._secrets = secrets
+        self._nice = nice
+        self.spawned_at = time.monotonic()
+        self.process = subprocess.Popen(
+            [binary.path, "-hide_banner", "-nostdin", "-nostats", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=binary.environment(),
+            preexec_fn=self._in_child,
+        )
+        self._threads = [
+            threading.Thread(target=self._feed, args=[stdin], daemon=True),
+            threading.Thread(target=self._read_progress, daemon=True),
+            threading.Thread(target=self._read_messages, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _in_child(self) -> None:
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if self._nice:
+            os.nice(self._nice)
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def ask_to_end(self) -> None:
+        if self.is_running:
+            self.process.send_signal(signal.SIGTERM)
+
+    def end(self, grace_seconds: float = 5.0) -> int:
+        """Finish the file and leave; what does not listen is killed. Returns its exit code."""
+        self.ask_to_end()
+        try:
+            self.process.wait(grace_seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for thread in self._threads:
+            thread.join(timeout=2)
+        return self.process.returncode
+
+    def idle_seconds(self) -> float:
+        """How long nothing has moved, counted from the start if nothing ever did."""
+        return time.monotonic() - (self.progress.changed_at or self.spawned_at)
+
+    def last_words(self, lines: int = 6) -> str:
+        return "\n".join(list(self.progress.lines)[-lines:])
+
+    def _feed(self, stdin: bytes) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(stdin)
+            self.process.stdin.close()
+        except BrokenPipeError:
+            return  # it ended before it read its list; its exit code tells why
+
+    def _read_progress(self) -> None:
+        assert self.process.stdout is not None
+        frames, seconds = 0, 0.0
+        for raw in self.process.stdout:
+            name, _, value = raw.decode(errors="replace").strip().partition("=")
+            if name == "frame" and value.isdigit():
+                frames = int(value)
+            elif name == "out_time_us" and value.lstrip("-").isdigit():
+                seconds = max(0.0, int(value) / 1_000_000)
+            elif name == "progress":
+                self._note(frames, seconds)
+
+    def _note(self, frames: int, seconds: float) -> None:
+        progress = self.progress
+        if not frames and progress.fps:
+            frames = round(seconds * progress.fps)  # ffmpeg 7 does not count frames it only copies
+        if seconds > progress.out_seconds or frames > progress.frames:
+            progress.changed_at = time.monotonic()
+        progress.frames, progress.out_seconds = max(frames, progress.frames), max(seconds, progress.out_seconds)
+
+    def _read_messages(self) -> None:
+        assert self.process.stderr is not None
+        for raw in self.process.stderr:
+            line = redact(raw.decode(errors="replace").rstrip(), self._secrets)
+            found = _FPS.search(line)
+            if found and self.progress.fps is None:
+                self.progress.fps = float(found.group(1))
+            self.progress.lines.append(line)

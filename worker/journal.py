@@ -1,0 +1,131 @@
+"""Parts and gaps of one recording, kept beside the files so that a successor goes on where this worker ended."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+SUFFIXES = {"mpegts": ".ts", "fmp4": ".mp4"}
+MIN_GAP_SECONDS = 0.2
+
+
+def iso(moment: datetime | None) -> str | None:
+    return moment.isoformat(timespec="milliseconds") if moment else None
+
+
+@dataclass
+class Part:
+    """One file: one uninterrupted run of ffmpeg."""
+
+    number: int
+    file: str
+    started_at: str
+    first_frame_at: str | None = None
+    last_frame_at: str | None = None
+    ended_at: str | None = None
+    frames: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    end_reason: str = ""
+
+
+@dataclass
+class Gap:
+    """Nothing was recorded from `from_at` to `to_at`."""
+
+    from_at: str
+    to_at: str
+    seconds: float
+    reason: str
+
+
+@dataclass
+class Journal:
+    folder: Path
+    name: str
+    suffix: str
+    parts: list[Part] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, folder: Path, name: str, container: str) -> "Journal":
+        """Make the folder and read what an earlier worker of the same recording left."""
+        folder.mkdir(parents=True, exist_ok=True)
+        journal = cls(folder, name, SUFFIXES[container])
+        try:
+            stored: dict[str, Any] = json.loads(journal.path.read_text())
+            journal.parts = [Part(**part) for part in stored["parts"]]
+            journal.gaps = [Gap(**gap) for gap in stored["gaps"]]
+        except FileNotFoundError:
+            pass
+        except (ValueError, KeyError, TypeError):
+            # Half-written by a failing disk: the media files are what counts, and their names are not reused.
+            os.replace(journal.path, journal.path.with_suffix(".json.bad"))
+        return journal
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.name}.json"
+
+    def begin(self, first_number: int, now: datetime) -> Part:
+        """A new part under a number no file has yet; the file is created here, so nobody else can take it."""
+        number = max([first_number - 1, *(part.number for part in self.parts)]) + 1
+        while True:
+            path = self.folder / f"{self.name}-{number:03d}{self.suffix}"
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+                break
+            except FileExistsError:
+                number += 1
+        part = Part(number=number, file=path.name, started_at=now.isoformat(timespec="milliseconds"))
+        self.parts.append(part)
+        self.save()
+        return part
+
+    def note_first_frame(self, part: Part, moment: datetime) -> None:
+        """The part lives; whatever lies between it and the one before is a gap."""
+        part.first_frame_at = iso(moment)
+        before = [other for other in self.parts if other is not part and other.last_frame_at]
+        if before and before[-1].last_frame_at:
+            lost_at = datetime.fromisoformat(before[-1].last_frame_at)
+            seconds = (moment - lost_at).total_seconds()
+            if seconds >= MIN_GAP_SECONDS:
+                gap = Gap(before[-1].last_frame_at, part.first_frame_at or "", round(seconds, 3), before[-1].end_reason)
+                self.gaps.append(gap)
+        self.save()
+
+    def measure(self, part: Part, frames: int, seconds: float) -> None:
+        part.frames, part.seconds = frames, round(seconds, 3)
+        if part.first_frame_at:
+            first = datetime.fromisoformat(part.first_frame_at)
+            part.last_frame_at = iso(first + timedelta(seconds=seconds))
+        try:
+            part.bytes = (self.folder / part.file).stat().st_size
+        except FileNotFoundError:
+            part.bytes = 0
+
+    def finish(self, part: Part, reason: str) -> bool:
+        """Close a part. One that never got a frame is no part: its empty file goes. True if it was kept."""
+        part.ended_at = iso(datetime.now(UTC))
+        part.end_reason = reason
+        path = self.folder / part.file
+        kept = bool(part.frames or part.bytes)
+        if not kept:
+            self.parts.remove(part)
+            path.unlink(missing_ok=True)
+        self.save()
+        return kept
+
+    def save(self) -> None:
+        """Whole or not at all. A full disk must not end a recording, so it is no reason to stop here."""
+        draft = self.path.with_suffix(".json.new")
+        try:
+            draft.write_text(json.dumps(self.as_dict(), indent=1))
+            os.replace(draft, self.path)
+        except OSError as error:
+            print(f"journal not written: {error}", flush=True)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"parts": [asdict(part) for part in list(self.parts)], "gaps": [asdict(gap) for gap in list(self.gaps)]}

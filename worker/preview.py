@@ -1,0 +1,58 @@
+"""The picture for people: a small HLS stream and one JPEG a second, by a process of its own.
+
+The recording sends a copy of its stream to a loopback port; nobody has to listen there. So a preview that fails,
+hangs or is starved of time cannot touch the recording.
+"""
+
+import shutil
+import socket
+import time
+from pathlib import Path
+
+from worker.ffmpeg import Binary, Ffmpeg
+
+RESTART_SECONDS = 3.0
+STALL_SECONDS = 20.0
+
+
+def free_udp_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Preview:
+    def __init__(self, binary: Binary, folder: Path) -> None:
+        self.binary = binary
+        self.folder = folder
+        self.port = free_udp_port()
+        self._process: Ffmpeg | None = None
+        self._started_at = 0.0
+
+    def keep_running(self) -> None:
+        """Start it, or start it again. Called from the main loop."""
+        if self._process and self._process.is_running and self._process.idle_seconds() < STALL_SECONDS:
+            return
+        if time.monotonic() - self._started_at < RESTART_SECONDS:
+            return
+        if self._process:
+            self._process.end(grace_seconds=0.5)
+        self._started_at = time.monotonic()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._process = Ffmpeg(self.binary, self._arguments(), b"", (), nice=10)
+
+    def end(self) -> None:
+        if self._process:
+            self._process.end(grace_seconds=0.5)  # nothing of it is kept anyway
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _arguments(self) -> list[str]:
+        hls = ["-map", "0:v:0?", "-map", "0:a:0?", "-vf", "scale=480:-2", "-c:v", "libx264", "-preset", "ultrafast"]
+        hls += ["-tune", "zerolatency", "-g", "50", "-b:v", "500k", "-c:a", "aac", "-ac", "2", "-b:a", "64k"]
+        hls += ["-f", "hls", "-hls_time", "2", "-hls_list_size", "6"]
+        hls += ["-hls_flags", "delete_segments+append_list+omit_endlist", str(self.folder / "index.m3u8")]
+        still = ["-map", "0:v:0?", "-vf", "fps=1,scale=320:-2", "-q:v", "6", "-update", "1", "-atomic_writing", "1"]
+        still += ["-f", "image2", str(self.folder / "frame.jpg")]
+        source = f"udp://127.0.0.1:{self.port}?overrun_nonfatal=1&fifo_size=50000"
+        listen = ["-protocol_whitelist", "udp", "-fflags", "+discardcorrupt", "-f", "mpegts", "-i", source]
+        return ["-loglevel", "error", "-progress", "pipe:1", "-stats_period", "2", *listen, *hls, *still]

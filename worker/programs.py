@@ -1,0 +1,32 @@
+"""The programs a worker can run, by name."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+
+from worker import exits
+
+
+def capture() -> int:
+    from worker.capture import run
+
+    return run()
+
+
+def disk() -> int:
+    """Print how much room the media folder has; the control plane reads it from the log."""
+    usage = shutil.disk_usage(os.environ.get("AIRLOCK_MEDIA", "/media"))
+    print(json.dumps({"free_bytes": usage.free, "total_bytes": usage.total}), flush=True)
+    return exits.DONE
+
+
+PROGRAMS: dict[str, Callable[[], int]] = {"capture": capture, "disk": disk}
+
+
+def main(argv: list[str]) -> int:
+    if len(argv) != 1 or argv[0] not in PROGRAMS:
+        print(f"usage: python3 -m worker {'|'.join(PROGRAMS)}", file=sys.stderr)
+        return exits.BAD_CONFIG
+    return PROGRAMS[argv[0]]()
