@@ -104,6 +104,8 @@ class DockerRuntime(Runtime):
             if observed is None:
                 return
             self.check_ours(observed)
+            if observed.status is Status.RUNNING:
+                raise Refused(f"{name} still runs.")
             try:
                 engine.remove_container(name, v=True, force=observed.status is Status.CREATED)
             except NotFound:
@@ -144,16 +146,20 @@ class DockerRuntime(Runtime):
     def _start_and_feed(self, engine: docker.APIClient, launch: Launch) -> None:
         """Attach first, so that nothing is lost, then start, then hand the config over through standard input."""
         stream = engine.attach_socket(launch.name, params={"stdin": 1, "stream": 1})
+        raw = getattr(stream, "_sock", stream)
         try:
             try:
                 engine.start(launch.name)
             except APIError as error:
                 raise Refused(f"The container did not start: {error.explanation}") from error
             failpoints.reach(failpoints.START_AFTER_START)
-            raw = getattr(stream, "_sock", stream)
             raw.sendall(launch.config.encode() + b"\n")
         finally:
-            stream.close()
+            # The SDK hands out the socket from inside its response: close from the outside in.
+            response = getattr(stream, "_response", None)
+            if response is not None:
+                response.close()
+            raw.close()
 
     def _inspect(self, engine: docker.APIClient, name: str) -> Observed | None:
         try:

@@ -1,0 +1,177 @@
+"""Fixtures for all apps. PostgreSQL always, real runtimes, nothing mocked."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+
+from testing.waiting import wait_until
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Plain static files, a run folder per test, and nothing remembered from another test's database."""
+    from nodes import orphans, reconcile, runtimes
+
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+    settings.DATA_DIR = tmp_path / "data"
+    settings.RECORDINGS_DIR = tmp_path / "media"
+    runtimes._installation.cache_clear()
+    orphans._first_seen.clear()
+    reconcile._swept_at.clear()
+
+
+@pytest.fixture()
+def worker_number() -> int:
+    """0, 1, 2 … under pytest-xdist: keeps network ports of parallel tests apart."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+
+@pytest.fixture()
+def project(db: Any) -> Any:
+    from station.models import Project
+
+    return Project.objects.create(name="News", slug="news")
+
+
+@pytest.fixture()
+def admin_user(db: Any) -> User:
+    return User.objects.create_superuser("boss", password="pass-word-for-tests")
+
+
+@pytest.fixture()
+def make_member(db: Any) -> Any:
+    """make_member(project, "operator"): a person with that role in that project and nothing else."""
+    from station.models import Membership
+
+    def make(project: Any, role: str, name: str = "") -> User:
+        user = User.objects.create_user(name or f"{role}-{project.slug}", password="pass-word-for-tests", is_staff=True)
+        Membership.objects.create(project=project, user=user, role=Group.objects.get(name=role))
+        return user
+
+    return make
+
+
+@pytest.fixture()
+def process_node(transactional_db: Any, settings: Any, worker_number: int) -> Iterator[Any]:
+    """This machine as a node that answers; whatever a test left running there is ended."""
+    from nodes import health
+    from nodes.models import Node
+
+    settings.RECORDINGS_DIR.mkdir(parents=True, exist_ok=True)
+    node = Node.objects.create(
+        name="local",
+        address="process",
+        media_dir=str(settings.RECORDINGS_DIR),
+        control_port_from=21000 + worker_number * 1000,
+    )
+    health.check(node)
+    node.refresh_from_db()
+    yield node
+    end_everything(node)
+
+
+@pytest.fixture()
+def recorder(process_node: Any, project: Any) -> Any:
+    from scheduling.models import Recorder
+
+    return Recorder.objects.create(
+        name="Studio A", project=project, source_type="test", picture_size="320x180", video_bitrate="300k"
+    )
+
+
+def end_everything(node: Any) -> None:
+    """Force whatever of ours still runs on the node to end, and wait until it has."""
+    from nodes.runtimes import runtime_for
+    from nodes.runtimes.base import Status
+
+    runtime = runtime_for(node)
+
+    def is_quiet() -> bool:
+        left = [seen for seen in runtime.list_ours() if seen.status is Status.RUNNING]
+        for seen in left:
+            runtime.stop(seen.name, force=True)
+        return not left
+
+    wait_until(is_quiet, 20, "the node's leftovers end")
+
+
+_engines: dict[str, Any] = {}
+
+
+@pytest.fixture(scope="session")
+def engine_tools() -> None:
+    """Skip where Docker cannot be had; fail where CI promises it."""
+    from testing.engines import why_unavailable
+
+    reason = why_unavailable()
+    if reason and os.environ.get("CI") == "true":
+        pytest.fail(f"CI=true requires the Docker tier: {reason}")
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def all_engines(engine_tools: None) -> Iterator[dict[str, Any]]:
+    """Engines by name, started when first asked for, ended with the session."""
+    yield _engines
+    for engine in _engines.values():
+        engine.stop()
+    _engines.clear()
+
+
+@pytest.fixture()
+def get_engine(all_engines: dict[str, Any]) -> Iterator[Any]:
+    """get_engine("a"): a running, empty engine. Whatever a test does to it is mended afterwards."""
+    from testing.engines import start_engine
+
+    used: list[Any] = []
+
+    def get(name: str) -> Any:
+        if name not in all_engines:
+            all_engines[name] = start_engine(name)
+        engine = all_engines[name]
+        engine.revive()
+        engine.remove_all()
+        used.append(engine)
+        return engine
+
+    yield get
+    for engine in used:
+        engine.revive()
+        engine.remove_all()
+
+
+@pytest.fixture()
+def make_docker_node(transactional_db: Any, settings: Any, worker_number: int, get_engine: Any, tmp_path: Path) -> Any:
+    """make_docker_node("a"): a node on an engine of the tests, up, with a media folder its workers may write to."""
+    from nodes import health
+    from nodes.models import Node
+    from testing.engines import IMAGE
+
+    settings.WORKER_IMAGE = IMAGE
+
+    def make(name: str = "a") -> Any:
+        engine = get_engine(name)
+        media = tmp_path / f"media-{name}"
+        media.mkdir()
+        media.chmod(0o777)
+        node = Node.objects.create(
+            name=f"engine-{name}",
+            address=engine.address,
+            media_dir=str(media),
+            control_port_from=31000 + worker_number * 1000 + 200 * len(_engines),
+        )
+        health.check(node)
+        node.refresh_from_db()
+        assert node.state == Node.State.UP, node.last_error
+        node.engine = engine
+        return node
+
+    return make

@@ -1,0 +1,71 @@
+"""Media for tests: senders that play a test pattern over the network, and a decoder that must find no error."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import imageio_ffmpeg
+
+NO_GCONV = Path(tempfile.gettempdir()) / "airlock-no-gconv"
+
+
+def ffmpeg() -> str:
+    return str(imageio_ffmpeg.get_ffmpeg_exe())
+
+
+def environment() -> dict[str, str]:
+    NO_GCONV.mkdir(exist_ok=True)
+    return {**os.environ, "GCONV_PATH": str(NO_GCONV)}
+
+
+def free_port(kind: int = socket.SOCK_STREAM) -> int:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def sender(*output: str, seconds: int = 120, size: str = "320x180") -> Iterator["subprocess.Popen[bytes]"]:
+    """ffmpeg playing a test pattern in real time to `output` (arguments from -f on)."""
+    process = start_sender(*output, seconds=seconds, size=size)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def start_sender(*output: str, seconds: int = 120, size: str = "320x180") -> "subprocess.Popen[bytes]":
+    command = [ffmpeg(), "-loglevel", "error", "-nostdin", "-re", "-f", "lavfi", "-i", f"testsrc2=size={size}:rate=25"]
+    command += ["-f", "lavfi", "-i", "sine=frequency=1000:sample_rate=48000", "-t", str(seconds)]
+    command += ["-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-g", "25", "-pix_fmt", "yuv420p"]
+    command += ["-c:a", "aac", *output]
+    return subprocess.Popen(
+        command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def decode(path: Path) -> int:
+    """Decode the whole file; fails on any error message. Returns the number of frames.
+
+    A file that grows may end in the middle of a packet: that last packet is not an error of the file.
+    """
+    command = [ffmpeg(), "-nostdin", "-v", "error", "-i", str(path), "-map", "0:v:0", "-map", "0:a:0?"]
+    command += ["-f", "null", "-progress", "pipe:1", "-"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr.strip(), done.stderr
+    frames = [int(line.split("=")[1]) for line in done.stdout.splitlines() if line.startswith("frame=")]
+    return frames[-1] if frames else 0
+
+
+def snapshot(path: Path) -> Path:
+    """A copy of a growing MPEG-TS file as it is now, cut at a packet border as a reader would."""
+    content = path.read_bytes()
+    copy = path.with_name(f"snapshot-{path.name}")
+    copy.write_bytes(content[: len(content) // 188 * 188])
+    return copy
