@@ -1,6 +1,7 @@
 """Fixtures for all apps. PostgreSQL always, real runtimes, nothing mocked."""
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,25 +28,25 @@ def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequ
     reconcile._swept_at.clear()
 
 
-@pytest.fixture()
+@pytest.fixture
 def worker_number() -> int:
     """0, 1, 2 … under pytest-xdist: keeps network ports of parallel tests apart."""
     return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
 
-@pytest.fixture()
+@pytest.fixture
 def project(db: Any) -> Any:
     from station.models import Project
 
     return Project.objects.create(name="News", slug="news")
 
 
-@pytest.fixture()
+@pytest.fixture
 def admin_user(db: Any) -> User:
     return User.objects.create_superuser("boss", password="pass-word-for-tests")
 
 
-@pytest.fixture()
+@pytest.fixture
 def make_member(db: Any) -> Any:
     """make_member(project, "operator"): a person with that role in that project and nothing else."""
     from station.models import Membership
@@ -58,7 +59,7 @@ def make_member(db: Any) -> Any:
     return make
 
 
-@pytest.fixture()
+@pytest.fixture
 def process_node(transactional_db: Any, settings: Any, worker_number: int) -> Iterator[Any]:
     """This machine as a node that answers; whatever a test left running there is ended."""
     from nodes import health
@@ -77,7 +78,7 @@ def process_node(transactional_db: Any, settings: Any, worker_number: int) -> It
     end_everything(node)
 
 
-@pytest.fixture()
+@pytest.fixture
 def recorder(process_node: Any, project: Any) -> Any:
     from scheduling.models import Recorder
 
@@ -102,6 +103,25 @@ def end_everything(node: Any) -> None:
     wait_until(is_quiet, 20, "the node's leftovers end")
 
 
+@pytest.fixture
+def scheduler(tmp_path: Path, transactional_db: Any) -> Iterator[Any]:
+    """A real `manage.py runscheduler`, started when the test says so; it must end cleanly on SIGTERM."""
+    from testing.processes import start_manage
+
+    log = tmp_path / "scheduler.log"
+    running: list[Any] = []
+
+    def start(**extra: str) -> Any:
+        running.append(start_manage("runscheduler", log=log, **extra))
+        return running[-1]
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            process.terminate()
+            assert process.wait(30) == 0, log.read_text()
+
+
 _engines: dict[str, Any] = {}
 
 
@@ -115,6 +135,8 @@ def engine_tools() -> None:
         pytest.fail(f"CI=true requires the Docker tier: {reason}")
     if reason:
         pytest.skip(reason)
+    # Returns at once if the image is that of the worker as it stands in this tree.
+    subprocess.run([str(Path(__file__).parent / ".ci" / "image")], check=True, timeout=600)
 
 
 @pytest.fixture(scope="session")
@@ -126,7 +148,7 @@ def all_engines(engine_tools: None) -> Iterator[dict[str, Any]]:
     _engines.clear()
 
 
-@pytest.fixture()
+@pytest.fixture
 def get_engine(all_engines: dict[str, Any]) -> Iterator[Any]:
     """get_engine("a"): a running, empty engine. Whatever a test does to it is mended afterwards."""
     from testing.engines import start_engine
@@ -148,7 +170,7 @@ def get_engine(all_engines: dict[str, Any]) -> Iterator[Any]:
         engine.remove_all()
 
 
-@pytest.fixture()
+@pytest.fixture
 def make_docker_node(transactional_db: Any, settings: Any, worker_number: int, get_engine: Any, tmp_path: Path) -> Any:
     """make_docker_node("a"): a node on an engine of the tests, up, with a media folder its workers may write to."""
     from nodes import health

@@ -101,10 +101,15 @@ def _bring_up(booking: Booking, now: datetime) -> None:
             return
     if workload.is_over:
         _after_worker_ended(booking, workload, now)
-    elif workload.state == Workload.State.RUNNING and workload.progress.get("frames"):
+    elif workload.state == Workload.State.RUNNING and is_really_recording(workload):
         _note_recording(booking, workload, now)
     elif workload.state == Workload.State.RUNNING and now - booking.state_since_at > NO_SIGNAL_AFTER:
         _note_no_signal(booking, workload, now)
+
+
+def is_really_recording(workload: Workload) -> bool:
+    """Frames alone are a promise (the encoder holds them back); bytes on the disk are a recording."""
+    return bool(workload.progress.get("frames") and workload.progress.get("bytes"))
 
 
 def _predecessor_lingers(booking: Booking, now: datetime) -> bool:

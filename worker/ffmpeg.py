@@ -79,7 +79,8 @@ class Ffmpeg:
         self._nice = nice
         self.spawned_at = time.monotonic()
         self.process = subprocess.Popen(
-            [binary.path, "-hide_banner", "-nostdin", "-nostats", *arguments],
+            # No -nostdin: with it, ffmpeg 7.0 looks at SIGTERM only while it waits for a network source.
+            [binary.path, "-hide_banner", "-nostats", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -63,11 +63,30 @@ class Journal:
         except (ValueError, KeyError, TypeError):
             # Half-written by a failing disk: the media files are what counts, and their names are not reused.
             os.replace(journal.path, journal.path.with_suffix(".json.bad"))
+        for part in list(journal.parts):
+            journal.close_abandoned(part)
         return journal
 
     @property
     def path(self) -> Path:
         return self.folder / f"{self.name}.json"
+
+    def close_abandoned(self, part: Part) -> None:
+        """A part its worker could not finish (it was killed): the file's last write tells when the picture ended."""
+        if part.ended_at:
+            return
+        path = self.folder / part.file
+        if not path.exists() or not path.stat().st_size:
+            self.parts.remove(part)
+            path.unlink(missing_ok=True)
+            return
+        found = path.stat()
+        last = datetime.fromtimestamp(found.st_mtime, UTC)
+        part.bytes, part.end_reason, part.ended_at = found.st_size, "worker_died", iso(last)
+        part.first_frame_at = part.first_frame_at or part.started_at
+        first = datetime.fromisoformat(part.first_frame_at)
+        part.seconds = round(max(part.seconds, (last - first).total_seconds()), 3)
+        part.last_frame_at = iso(first + timedelta(seconds=part.seconds))
 
     def begin(self, first_number: int, now: datetime) -> Part:
         """A new part under a number no file has yet; the file is created here, so nobody else can take it."""
@@ -111,7 +130,7 @@ class Journal:
         part.ended_at = iso(datetime.now(UTC))
         part.end_reason = reason
         path = self.folder / part.file
-        kept = bool(part.frames or part.bytes)
+        kept = bool(part.bytes)
         if not kept:
             self.parts.remove(part)
             path.unlink(missing_ok=True)

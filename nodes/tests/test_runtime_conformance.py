@@ -13,22 +13,22 @@ from nodes.runtimes import installation, runtime_for
 from nodes.runtimes.base import Identity, Launch, NameTaken, Observed, Refused, Runtime, Status
 from testing.waiting import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.xdist_group("docker")]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])])
 def node(request: pytest.FixtureRequest) -> Node:
     if request.param == "process":
         return request.getfixturevalue("process_node")
     return request.getfixturevalue("make_docker_node")("a")
 
 
-@pytest.fixture()
+@pytest.fixture
 def runtime(node: Node) -> Runtime:
     return runtime_for(node)
 
 
-@pytest.fixture()
+@pytest.fixture
 def launch(node: Node) -> Launch:
     return launch_named(node, "airlock-test-one")
 
