@@ -18,6 +18,9 @@ UNFOLD = {
     "SITE_HEADER": "Airlock",
     "SITE_SUBHEADER": "Recording and playout",
     "SITE_SYMBOL": "sensors",
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("airlock/favicon.svg")},
+    ],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": [lambda request: static("airlock/airlock.css")],

@@ -144,6 +144,7 @@ TIME_ZONE = "UTC"
 HOUSE_TIME_ZONE = env.str("HOUSE_TIME_ZONE", default="Europe/Berlin")
 LANGUAGE_CODE = "en-gb"
 USE_I18N = False
+FORMAT_MODULE_PATH = "config.formats"
 
 # --- Static files -----------------------------------------------------------------------------------------------
 

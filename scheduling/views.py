@@ -1,7 +1,7 @@
 """Small live pieces of the admin's pages: what a recorder does now, and its picture."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -12,6 +12,7 @@ from nodes.workerclient import WorkerSilent, fetch_preview
 from scheduling.manual import running_booking
 from scheduling.models import Booking, Recorder
 from station.badges import state_badge
+from station.clock import spoken
 from station.rights import only_visible
 
 
@@ -29,19 +30,18 @@ def recorder_now(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @login_required
 def booking_frame(request: HttpRequest, pk: int) -> HttpResponse:
-    """The newest still of a running recording, fetched from its worker."""
+    """The newest still of a running recording, fetched from its worker; no content while there is none."""
     visible = only_visible(Booking.objects.all(), request.user, "scheduling.view_booking")
     booking = get_object_or_404(visible, pk=pk)
     workload = workloads.latest(booking.owner)
+    no_picture = HttpResponse(status=204)
     if workload is None or workload.is_over:
-        raise Http404("Nothing runs.")
+        return no_picture
     try:
         reply = fetch_preview(workload, "frame.jpg")
-    except WorkerSilent as silence:
-        raise Http404("No picture.") from silence
-    if reply.status != HttpResponse.status_code:
-        raise Http404("No picture.")
-    return HttpResponse(reply.body, content_type="image/jpeg")
+    except WorkerSilent:
+        return no_picture
+    return HttpResponse(reply.body, content_type="image/jpeg") if reply.status == 200 else no_picture
 
 
 def now_context(recorder: Recorder) -> dict[str, object]:
@@ -58,7 +58,7 @@ def now_context(recorder: Recorder) -> dict[str, object]:
         "workload": workload,
         "signal": workload.progress.get("signal") if workload else None,
         "error": booking.errors[-1]["error"] if booking.errors and booking.state == "retry_wait" else "",
-        "recorded_seconds": int(sum(seconds)),
         "megabytes": booking.size_bytes / 1e6,
-        "remaining_seconds": max(0, int((booking.ends_at - now).total_seconds())),
+        "recorded": spoken(sum(seconds)),
+        "remaining": spoken(max(0.0, (booking.ends_at - now).total_seconds())),
     }

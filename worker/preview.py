@@ -54,5 +54,6 @@ class Preview:
         still = ["-map", "0:v:0?", "-vf", "fps=1,scale=320:-2", "-q:v", "6", "-update", "1", "-atomic_writing", "1"]
         still += ["-f", "image2", str(self.folder / "frame.jpg")]
         source = f"udp://127.0.0.1:{self.port}?overrun_nonfatal=1&fifo_size=50000"
-        listen = ["-protocol_whitelist", "udp", "-fflags", "+discardcorrupt", "-f", "mpegts", "-i", source]
+        listen = ["-protocol_whitelist", "udp", "-fflags", "+discardcorrupt+nobuffer", "-probesize", "500000"]
+        listen += ["-analyzeduration", "1000000", "-f", "mpegts", "-i", source]
         return ["-loglevel", "error", "-progress", "pipe:1", "-stats_period", "2", *listen, *hls, *still]

@@ -30,6 +30,7 @@ class DeliveryInline(ReadOnlyRights, TabularInline):
     model = AlertDelivery
     extra = 0
     max_num = 0
+    hide_title = True
     fields = ["route", "what", "outcome_shown", "attempts", "sent_at", "next_attempt_at", "last_error"]
     readonly_fields = fields
 

@@ -140,6 +140,7 @@ class EventInline(ReadOnlyRights, TabularInline):
     readonly_fields = fields
     ordering = ["-at", "-id"]
     verbose_name_plural = "history"
+    hide_title = True
     extra = 0
     max_num = 0
     per_page = 20

@@ -1,0 +1,158 @@
+"""A person at a real browser: logs in, starts the demo recorder, sees the picture move, stops it. On a real `up`."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.tests.test_up import end_leftovers
+from testing.airlock import Airlock
+from testing.media import decode
+from testing.waiting import wait_until
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+ARGUMENTS += ["--disable-component-update", "--disable-sync"]
+PAGES = [
+    "",
+    "scheduling/recorder/",
+    "scheduling/recorder/add/",
+    "scheduling/recorder/1/change/",
+    "scheduling/booking/",
+    "nodes/node/",
+    "nodes/node/1/change/",
+    "nodes/workload/",
+    "station/alert/",
+    "station/alertroute/add/",
+    "station/project/1/change/",
+    "station/auditentry/",
+    "auth/user/",
+    "auth/group/",
+]
+
+
+@pytest.fixture(scope="module")
+def airlock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airlock]:
+    airlock = Airlock(tmp_path_factory.mktemp("browser") / "data")
+    airlock.start()
+    yield airlock
+    airlock.stop(signal.SIGTERM)
+    end_leftovers(airlock.data_dir)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI=true requires Chromium (.ci/install installs it)")
+        pytest.skip("no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def logged_in(airlock: Airlock, chromium: Any) -> Any:
+    """The cookies of somebody who came in through the login page."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(airlock.url)
+    page.fill("[name=username]", "admin")
+    page.fill("[name=password]", airlock.password())
+    page.click("[type=submit]")
+    page.wait_for_url("**/admin/")
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def page(chromium: Any, logged_in: Any) -> Iterator[Any]:
+    context = chromium.new_context(storage_state=logged_in, viewport={"width": 1360, "height": 900})
+    page = context.new_page()
+    page.troubles = []
+    page.on("pageerror", lambda error: page.troubles.append(str(error)))
+    page.on("console", lambda message: page.troubles.append(message.text) if message.type == "error" else None)
+    yield page
+    assert page.troubles == []
+    context.close()
+
+
+def test_start_watch_and_stop_the_demo_recorder(airlock: Airlock, page: Any) -> None:
+    page.goto(f"{airlock.url}admin/scheduling/recorder/1/change/")
+    page.get_by_text("Start", exact=True).first.click()
+    page.get_by_role("button", name="Start", exact=True).last.click()
+    page.get_by_text("records on local; first frame after").wait_for(timeout=30_000)
+
+    page.locator(".airlock-badge-yellow", has_text="recording").wait_for(timeout=10_000)
+    still = page.locator("img.airlock-still")
+    wait_until(lambda: (still.get_attribute("src") or "").startswith("/bookings/"), 30, "a picture is there")
+    first = still.get_attribute("src")
+    wait_until(lambda: still.get_attribute("src") != first, 10, "the picture moves on")
+    assert still.evaluate("image => image.naturalWidth") == 320
+
+    page.goto(f"{airlock.url}admin/scheduling/recorder/1/change/")
+    page.get_by_text("Stop", exact=True).first.click()
+    page.get_by_role("button", name="Stop", exact=True).last.click()
+    page.get_by_text("Stopped. Demo test pattern by hand: completed").wait_for(timeout=30_000)
+
+    [path] = airlock.data_dir.glob("media/**/*.ts")
+    assert decode(path) > 25
+    page.get_by_text("Booking 1").click()
+    page.get_by_text("stopping → completed").wait_for()
+
+
+def test_a_wrong_address_is_explained_beside_its_field_and_nothing_is_stored(airlock: Airlock, page: Any) -> None:
+    """S-07."""
+    page.goto(f"{airlock.url}admin/scheduling/recorder/add/")
+    page.fill("[name=name]", "Broken <script>alert(1)</script>")
+    page.select_option("[name=project]", label="Demo")
+    page.select_option("[name=source_type]", "srt")
+    page.fill("[name=address]", "file:///etc/passwd")
+    page.locator("[name=_save]").click()
+
+    page.get_by_text("The address of this type begins with srt://").wait_for()
+    page.goto(f"{airlock.url}admin/scheduling/recorder/")
+    assert page.get_by_text("Broken").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1360, 390])
+def test_no_page_has_an_accessibility_violation_or_a_console_error(
+    airlock: Airlock, chromium: Any, logged_in: Any, scheme: str, width: int, tmp_path: Path
+) -> None:
+    """Every page of ours, light and dark, desk and phone; the pictures are kept under .cache/screenshots."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    shots = Path(__file__).resolve().parents[2] / ".cache" / "screenshots"
+    shots.mkdir(parents=True, exist_ok=True)
+    context = chromium.new_context(
+        storage_state=logged_in, viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
+    page = context.new_page()
+    troubles: list[str] = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+    found: dict[str, list[str]] = {}
+    for path in PAGES:
+        page.goto(f"{airlock.url}admin/{path}")
+        name = path.strip("/").replace("/", "-") or "index"
+        page.screenshot(path=shots / f"{name}-{scheme}-{width}.png")
+        overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert overflow <= 0, f"{path} is wider than the screen by {overflow} px"
+        result = Axe().run(page)
+        serious = [entry for entry in result.response["violations"] if entry["impact"] in {"serious", "critical"}]
+        if serious:
+            found[path] = [f"{entry['id']}: {entry['nodes'][0]['html'][:120]}" for entry in serious]
+    context.close()
+    assert troubles == []
+    assert found == {}
