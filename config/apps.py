@@ -1,6 +1,6 @@
 """App registration; the roles are brought up to date after every migrate."""
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 
 
@@ -12,4 +12,5 @@ class ConfigConfig(AppConfig):
         from config import checks  # noqa: F401  (registers the system checks)
         from config.roles import sync_roles
 
-        post_migrate.connect(sync_roles, sender=self)
+        # Django tells only apps that have models, and this one has none.
+        post_migrate.connect(sync_roles, sender=apps.get_app_config("station"))

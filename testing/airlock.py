@@ -13,7 +13,15 @@ from testing.media import free_port
 from testing.processes import ROOT
 from testing.waiting import wait_until
 
-NOT_INHERITED = {"DATABASE_URL", "DATA_DIR", "SECRET_KEY", "SEALING_KEYS", "HTTPS", "EMAIL_URL", "DJANGO_SETTINGS_MODULE"}
+NOT_INHERITED = {
+    "DATABASE_URL",
+    "DATA_DIR",
+    "SECRET_KEY",
+    "SEALING_KEYS",
+    "HTTPS",
+    "EMAIL_URL",
+    "DJANGO_SETTINGS_MODULE",
+}
 
 
 @dataclass

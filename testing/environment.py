@@ -24,5 +24,7 @@ for name, value in DEFAULTS.items():
 def pytest_configure(config: pytest.Config) -> None:
     from config.postgres import hold_embedded_server
 
+    (Path(os.environ["DATA_DIR"]) / "static").mkdir(parents=True, exist_ok=True)  # WhiteNoise wants to see it
+
     if not config.option.collectonly and not config.option.help:
         hold_embedded_server()

@@ -117,7 +117,9 @@ def test_a_killed_child_is_started_again(airlock: Airlock, victim: str) -> None:
 def test_kill_9_of_everything_leaves_nothing_to_clean_by_hand(airlock: Airlock) -> None:
     """The next start finds a crashed database and simply goes on."""
     kids = children_of(airlock.process.pid)
-    [postmaster] = [pid for pid in postgres_pids(airlock.data_dir) if re.search(r"bin/postgres\b.* -D", command_of(pid))]
+    [postmaster] = [
+        pid for pid in postgres_pids(airlock.data_dir) if re.search(r"bin/postgres\b.* -D", command_of(pid))
+    ]
     airlock.process.kill()
     os.kill(postmaster, signal.SIGKILL)
     airlock.process.wait()

@@ -1,4 +1,4 @@
-"""What real engines do to us: freeze, restart, lose containers, lack images, run full, vanish. And what we make of it."""
+"""What real engines do to us: freeze, restart, lose containers, lack images, run full, vanish. What we make of it."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture()
+@pytest.fixture
 def make_recorder(project: Any) -> Any:
     def make(name: str = "Studio", **fields: Any) -> Recorder:
         defaults = {"source_type": "test", "picture_size": "160x90", "video_bitrate": "200k"}
@@ -170,7 +170,7 @@ def test_a_missing_image_is_said_in_words_and_tried_again(
     assert ours(node) == []
 
 
-@pytest.fixture()
+@pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder on a disk of 12 MB."""
     folder = tmp_path / "small"

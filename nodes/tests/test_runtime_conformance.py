@@ -16,7 +16,9 @@ from testing.waiting import wait_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture(params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])])
+@pytest.fixture(
+    params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])]
+)
 def node(request: pytest.FixtureRequest) -> Node:
     if request.param == "process":
         return request.getfixturevalue("process_node")

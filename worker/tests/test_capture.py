@@ -205,7 +205,21 @@ def assert_records(tmp_path: Path, source: dict[str, Any], frames: int = 50) -> 
 
 def decode_tolerant(path: Path) -> int:
     """A stream joined in the middle may begin with a broken picture; what follows must decode."""
-    command = [ffmpeg(), "-nostdin", "-v", "fatal", "-i", str(path), "-map", "0:v:0", "-f", "null", "-progress", "pipe:1", "-"]
+    command = [
+        ffmpeg(),
+        "-nostdin",
+        "-v",
+        "fatal",
+        "-i",
+        str(path),
+        "-map",
+        "0:v:0",
+        "-f",
+        "null",
+        "-progress",
+        "pipe:1",
+        "-",
+    ]
     from testing.media import environment
 
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=True)
@@ -301,7 +315,8 @@ def test_a_playlist_from_outside_cannot_reach_the_disk(tmp_path: Path) -> None:
     site.mkdir()
     secret = tmp_path / "secret.ts"
     subprocess.run(
-        [ffmpeg(), "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x90:rate=25", "-t", "3", str(secret)], check=True
+        [ffmpeg(), "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x90:rate=25", "-t", "3", str(secret)],
+        check=True,
     )
     lines = ["#EXTM3U", "#EXT-X-TARGETDURATION:3", "#EXTINF:3,", f"file://{secret}", "#EXT-X-ENDLIST", ""]
     (site / "index.m3u8").write_text("\n".join(lines))

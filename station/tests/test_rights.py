@@ -1,0 +1,208 @@
+"""Rights per project: in lists, objects, foreign keys, actions, history; foreign objects are 404 (S-01, S-02)."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import reverse
+
+from nodes.models import Node
+from scheduling.models import Booking, Recorder
+from station.models import AuditEntry, Membership, Project
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+
+
+@pytest.fixture
+def sport() -> Project:
+    return Project.objects.create(name="Sport", slug="sport")
+
+
+@pytest.fixture
+def recorders(project: Project, sport: Project) -> dict[str, Recorder]:
+    return {
+        "news": Recorder.objects.create(name="News cam", project=project, source_type="test"),
+        "sport": Recorder.objects.create(name="Sport cam", project=sport, source_type="test"),
+        "nobody": Recorder.objects.create(name="Orphan cam", project=None, source_type="test"),
+    }
+
+
+def client_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def change_url(recorder: Recorder) -> str:
+    return reverse("admin:scheduling_recorder_change", args=[recorder.pk])
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "engineer"])
+def test_lists_hold_only_what_is_yours(role: str, project: Project, recorders: Any, make_member: Any) -> None:
+    """S-01."""
+    client = client_of(make_member(project, role))
+
+    page = client.get(reverse("admin:scheduling_recorder_changelist")).content.decode()
+
+    assert "News cam" in page
+    assert "Sport cam" not in page
+    assert "Orphan cam" not in page
+
+
+@pytest.mark.parametrize("name", ["sport", "nobody"])
+@pytest.mark.parametrize("page", ["change", "history", "delete"])
+def test_foreign_objects_are_404_on_every_page(
+    name: str, page: str, project: Project, recorders: Any, make_member: Any
+) -> None:
+    """S-01: an object without a project is for administrators only."""
+    client = client_of(make_member(project, "engineer"))
+
+    answer = client.get(reverse(f"admin:scheduling_recorder_{page}", args=[recorders[name].pk]))
+
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("action", ["start_detail", "stop_detail", "start_row", "stop_row"])
+def test_foreign_recorders_cannot_be_operated(action: str, project: Project, recorders: Any, make_member: Any) -> None:
+    """S-01, S-02."""
+    client = client_of(make_member(project, "operator"))
+    url = reverse(f"admin:scheduling_recorder_{action}", args=[recorders["sport"].pk])
+
+    answer = client.post(url, {"_form_submitted": "on"})
+
+    assert answer.status_code in {403, 404}
+    assert not Booking.objects.exists()
+
+
+@pytest.mark.parametrize(("role", "status"), [("viewer", 403), ("engineer", 200)])
+def test_a_viewer_may_look_but_not_change(
+    role: str, status: int, project: Project, recorders: Any, make_member: Any
+) -> None:
+    client = client_of(make_member(project, role))
+    assert client.get(change_url(recorders["news"])).status_code == 200
+
+    answer = client.post(change_url(recorders["news"]), {"name": ""})
+
+    assert answer.status_code == status
+    assert Recorder.objects.get(pk=recorders["news"].pk).name == "News cam"
+
+
+def test_an_engineer_cannot_move_a_recorder_into_a_foreign_project(
+    project: Project, sport: Project, recorders: Any, make_member: Any
+) -> None:
+    """S-01: foreign keys offer and accept only your own."""
+    client = client_of(make_member(project, "engineer"))
+    page = client.get(change_url(recorders["news"])).content.decode()
+    assert "Sport" not in page
+
+    data = form_data(recorders["news"], project=sport.pk)
+    answer = client.post(change_url(recorders["news"]), data)
+
+    assert answer.status_code == 200
+    assert "not one of the available choices" in answer.content.decode()
+    assert Recorder.objects.get(pk=recorders["news"].pk).project == project
+
+
+def form_data(recorder: Recorder, **changes: Any) -> dict[str, Any]:
+    names = ["name", "source_type", "address", "container", "folder_template", "picture_size", "video_bitrate"]
+    names += ["node_labels", "pad_before_seconds", "pad_after_seconds"]
+    return {
+        **{name: getattr(recorder, name) for name in names},
+        "project": recorder.project_id,
+        "is_active": "on",
+        **changes,
+    }
+
+
+def test_a_role_counts_only_in_its_own_project(
+    project: Project, sport: Project, recorders: Any, make_member: Any
+) -> None:
+    user = make_member(project, "engineer")
+    Membership.objects.create(project=sport, user=user, role=Group.objects.get(name="viewer"))
+    client = client_of(user)
+
+    assert client.post(change_url(recorders["sport"]), {}).status_code == 403
+    assert client.get(change_url(recorders["sport"])).status_code == 200
+    assert client.get(reverse("recorder-now", args=[recorders["sport"].pk])).status_code == 200
+
+
+def test_the_group_administrator_may_do_everything(recorders: Any) -> None:
+    user = User.objects.create_user("chief", is_staff=True)
+    user.groups.add(Group.objects.get(name="administrator"))
+    client = client_of(user)
+
+    for recorder in recorders.values():
+        assert client.get(change_url(recorder)).status_code == 200
+    assert client.get(reverse("admin:auth_user_changelist")).status_code == 200
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "engineer"])
+def test_people_projects_and_routes_are_for_administrators(role: str, project: Project, make_member: Any) -> None:
+    client = client_of(make_member(project, role))
+
+    for name in ("auth_user", "auth_group", "station_alertroute"):
+        assert client.get(reverse(f"admin:{name}_changelist")).status_code == 403
+    assert client.get(reverse("admin:station_project_add")).status_code == 403
+
+
+def test_live_pieces_need_a_login_and_the_right(project: Project, recorders: Any, make_member: Any) -> None:
+    """A-09's ground: pictures too."""
+    url = reverse("recorder-now", args=[recorders["sport"].pk])
+    assert Client().get(url).status_code == 302
+    assert client_of(make_member(project, "engineer")).get(url).status_code == 404
+
+
+def test_get_and_head_change_nothing(admin_user: User, recorders: Any) -> None:
+    """S-02: every action is POST; opening its dialog does nothing."""
+    client = client_of(admin_user)
+    for action in ("start_detail", "stop_detail", "start_row", "stop_row"):
+        url = reverse(f"admin:scheduling_recorder_{action}", args=[recorders["news"].pk])
+        assert client.get(url).status_code == 200
+        assert client.head(url).status_code == 200
+        assert client.get(url, {"_form_submitted": "on"}).status_code == 200
+    assert not Booking.objects.exists()
+    assert not AuditEntry.objects.exists()
+
+
+def test_actions_need_a_csrf_token(admin_user: User, recorders: Any) -> None:
+    """S-02."""
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user)
+    url = reverse("admin:scheduling_recorder_start_detail", args=[recorders["news"].pk])
+
+    assert client.post(url, {"_form_submitted": "on"}).status_code == 403
+
+
+def test_a_change_is_on_record_with_before_and_after(admin_user: User, recorders: Any) -> None:
+    """S-02: who, what, before, after."""
+    client = client_of(admin_user)
+    data = form_data(recorders["news"], name="News cam 2", new_secret="")
+
+    assert client.post(change_url(recorders["news"]), data).status_code == 302
+
+    entry = AuditEntry.objects.get()
+    assert (entry.who, entry.what, entry.subject) == ("boss", "change", f"recorder:{recorders['news'].pk}")
+    assert (entry.before, entry.after) == ({"name": "News cam"}, {"name": "News cam 2"})
+
+
+def test_deleting_is_on_record(admin_user: User, recorders: Any) -> None:
+    client = client_of(admin_user)
+    url = reverse("admin:scheduling_recorder_delete", args=[recorders["news"].pk])
+
+    assert client.post(url, {"post": "yes"}).status_code == 302
+
+    assert AuditEntry.objects.get().what == "delete"
+    assert AuditEntry.objects.get().before["name"] == "News cam"
+
+
+def test_a_hostile_name_cannot_script_the_admin(admin_user: User, project: Project) -> None:
+    """S-06."""
+    Recorder.objects.create(name="<script>alert(1)</script>", project=project, source_type="test")
+    Node.objects.create(name="n", address="process", media_dir="/m", labels="")
+    client = client_of(admin_user)
+
+    for name in ("scheduling_recorder_changelist", "scheduling_booking_changelist"):
+        answer = client.get(reverse(f"admin:{name}"))
+        assert "<script>alert" not in answer.content.decode()
+        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
