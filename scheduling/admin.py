@@ -115,8 +115,8 @@ class RecorderAdmin(StationAdmin):
         return form
 
     def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        if obj is not None and not isinstance(obj, Recorder):
-            obj = Recorder.objects.filter(pk=obj).first()
+        if obj is not None and not isinstance(obj, Recorder):  # unfold hands over the id
+            obj = get_object_or_404(self.get_queryset(request), pk=obj)
         return bool(request.user.has_perm("scheduling.operate_recorder", obj))
 
     @display(description="Now")
