@@ -19,14 +19,6 @@ def check_house_zone(**kwargs: Any) -> list[CheckMessage]:
     return [Error(f"HOUSE_TIME_ZONE={name} is not an IANA time zone.", hint="Like Europe/Berlin.", id="airlock.E001")]
 
 
-@register(Tags.database)
-def check_engine(**kwargs: Any) -> list[CheckMessage]:
-    engine = settings.DATABASES["default"]["ENGINE"]
-    if engine == "django.db.backends.postgresql":
-        return []
-    return [Error("Airlock needs PostgreSQL 14 or later.", hint="DATABASE_URL=postgresql://…", id="airlock.E002")]
-
-
 @register(Tags.security)
 def check_sealing_keys(**kwargs: Any) -> list[CheckMessage]:
     try:
@@ -34,7 +26,7 @@ def check_sealing_keys(**kwargs: Any) -> list[CheckMessage]:
             Fernet(key)
     except ValueError:
         hint = "Each is 32 random bytes, urlsafe base64."
-        return [Error("A key in SEALING_KEYS is not usable.", hint=hint, id="airlock.E003")]
+        return [Error("A key in SEALING_KEYS is not usable.", hint=hint, id="airlock.E002")]
     return []
 
 
@@ -45,7 +37,7 @@ def check_steps(**kwargs: Any) -> list[CheckMessage]:
         try:
             import_string(path)
         except ImportError as error:
-            found.append(Error(f"SCHEDULER_STEPS names {path}: {error}", id="airlock.E004"))
+            found.append(Error(f"SCHEDULER_STEPS names {path}: {error}", id="airlock.E003"))
     return found
 
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import environ
+from django.core.exceptions import ImproperlyConfigured
 
 from config.keys import stored_key
 from config.postgres import EmbeddedServer
@@ -123,6 +124,10 @@ DATABASE_URL = env.str("DATABASE_URL", default="")
 EMBEDDED_POSTGRES_DIR = None if DATABASE_URL else DATA_DIR / "postgres"
 _database_url = DATABASE_URL or EmbeddedServer(DATA_DIR / "postgres").url()
 DATABASES = {"default": env.db_url_config(_database_url)}
+if DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
+    raise ImproperlyConfigured(
+        "Airlock needs PostgreSQL 14 or later: DATABASE_URL=postgresql://user:password@host/name"
+    )
 DATABASES["default"]["CONN_MAX_AGE"] = 60
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"].setdefault("OPTIONS", {}).update(

@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import docker
@@ -207,6 +209,8 @@ class DockerRuntime(Runtime):
 
     def _connect(self) -> docker.APIClient:
         address = parse_node_address(self.address)
+        if address.scheme == "unix":
+            _knock(urlsplit(self.address).path)
         tls: TLSConfig | None = None
         if address.scheme == "tcp":
             pair = (str(self.tls_dir / "cert.pem"), str(self.tls_dir / "key.pem"))
@@ -221,6 +225,16 @@ class DockerRuntime(Runtime):
             tls=tls or False,
             use_ssh_client=address.scheme == "ssh",
         )
+
+
+def _knock(path: str) -> None:
+    """Is anybody there? Asked by ourselves: the answer is clearer, and the SDK leaks the socket of a failed attempt."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(settings.NODE_CALL_SECONDS)
+        try:
+            probe.connect(path)
+        except OSError as error:
+            raise Unreachable(f"No engine answers at {path}: {error.strerror or error}.") from error
 
 
 def _status(word: str) -> Status:

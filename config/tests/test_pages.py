@@ -1,0 +1,148 @@
+"""Every admin page renders for who may see it, health needs no login, and dates carry their zone."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from nodes.models import Node, Port, Reservation, Workload
+from scheduling.bookings import book
+from scheduling.models import Recorder
+from station import audit
+from station.alerts import raise_alert
+from station.models import AlertRoute
+from station.models.alert import AlertDelivery
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+
+MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
+
+
+@pytest.fixture
+def one_of_each(project: Any, admin_user: User) -> None:
+    """A row of every model, so that each page has something to show."""
+    now = timezone.now()
+    node = Node.objects.create(name="n1", address="process", media_dir="/media")
+    port = Port.objects.create(node=node, kind="decklink", number=0)
+    Reservation.objects.create(port=port, owner="x:1", holder="somebody", starts_at=now)
+    recorder = Recorder.objects.create(name="Cam", project=project, source_type="test")
+    booking = book(recorder, now, now + (now.replace(year=now.year + 1) - now) / 1000, now=now, by="anna")
+    Workload.objects.create(
+        owner=booking.owner,
+        generation=1,
+        node=node,
+        name="w1",
+        program="capture",
+        control_port=9600,
+        state="running",
+        created_at=now,
+        progress={"frames": 5},
+    )
+    AlertRoute.objects.create(name="desk", channel="mail", target="desk@tv.example", min_severity=10)
+    alert = raise_alert("fire", "Fire", now=now, project=project)
+    assert AlertDelivery.objects.filter(alert=alert).exists()
+    audit.record("anna", "change", recorder, before={"name": "a"}, after={"name": "b"})
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)
+def test_list_and_object_pages_render(model: Any, one_of_each: None, admin_user: User) -> None:
+    client = Client()
+    client.force_login(admin_user)
+    name = f"{model._meta.app_label}_{model._meta.model_name}"
+
+    assert client.get(reverse(f"admin:{name}_changelist")).status_code == 200
+    row = model._default_manager.first()
+    assert row is not None, "one_of_each makes a row of every model"
+    assert client.get(reverse(f"admin:{name}_change", args=[row.pk])).status_code == 200
+    assert client.get(reverse(f"admin:{name}_history", args=[row.pk])).status_code == 200
+
+
+def test_an_object_that_is_not_there_is_404(admin_user: User) -> None:
+    client = Client()
+    client.force_login(admin_user)
+    assert client.get(reverse("admin:scheduling_recorder_change", args=[4711])).status_code == 404
+
+
+def test_health_needs_no_login_and_takes_no_post() -> None:
+    """J-23's ground."""
+    for path in ("/healthz", "/readyz"):
+        answer = Client().get(path)
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        assert Client().post(path).status_code == 405
+
+
+def test_moments_are_shown_in_house_time_with_the_zone(admin_user: User, project: Any) -> None:
+    moment = datetime(2026, 7, 1, 18, 0, tzinfo=UTC)
+    recorder = Recorder.objects.create(name="Cam", project=project, source_type="test")
+    audit.record("anna", "change", recorder)
+    from station.models import AuditEntry
+
+    AuditEntry.objects.update(at=moment)
+    client = Client()
+    client.force_login(admin_user)
+
+    page = client.get(reverse("admin:station_auditentry_changelist")).content.decode()
+
+    assert "2026-07-01 20:00:00 CEST" in page
+
+
+def test_bad_fields_are_explained_and_nothing_is_stored(admin_user: User, project: Any) -> None:
+    """S-07."""
+    client = Client()
+    client.force_login(admin_user)
+    data = {
+        "name": "Cam",
+        "project": project.pk,
+        "source_type": "srt",
+        "address": "srt://h:9000",
+        "new_secret": "short",
+        "container": "mpegts",
+        "picture_size": "big",
+        "video_bitrate": "4M",
+        "folder_template": "../{nonsense}",
+        "pad_before_seconds": "99999",
+        "pad_after_seconds": "0",
+        "node_labels": "UPPER;case",
+    }
+
+    page = client.post(reverse("admin:scheduling_recorder_add"), data).content.decode()
+
+    for sentence in (
+        "An SRT passphrase has 10 to 79 characters.",
+        "Like 1280x720.",
+        "{nonsense} is not known.",
+        "less than or equal to 3600",
+        "Words of a-z",
+    ):
+        assert sentence in page, sentence
+    assert not Recorder.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "docker",
+        "unix://relative",
+        "unix:///../x",
+        "tcp://h",
+        "tcp://u@h:1",
+        "ssh://-oProxyCommand=x/",
+        "ssh://u:p@h",
+        "http://h",
+    ],
+)
+def test_a_bad_node_address_is_refused(address: str, admin_user: User) -> None:
+    """S-07."""
+    client = Client()
+    client.force_login(admin_user)
+
+    page = client.post(reverse("admin:nodes_node_add"), {"name": "n", "address": address, "media_dir": "/m"})
+
+    assert page.status_code == 200
+    assert not Node.objects.exists()

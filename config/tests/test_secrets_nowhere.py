@@ -1,0 +1,129 @@
+"""A secret planted in an address is found nowhere: ps, docker inspect, logs, the database's dump, any page (S-05)."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from config.postgres import _binaries
+from nodes.models import Workload
+from scheduling.manual import start_now, stop_now
+from scheduling.models import Recorder
+from testing.media import free_port, sender
+from testing.processes import database_url
+from testing.waiting import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "sesame-opens-4711"
+
+
+@pytest.fixture(
+    params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])]
+)
+def node(request: pytest.FixtureRequest) -> Any:
+    if request.param == "process":
+        return request.getfixturevalue("process_node")
+    return request.getfixturevalue("make_docker_node")("a")
+
+
+def command_lines_and_environments() -> bytes:
+    """Everything `ps auxe` can show of this machine, but for the sender, who has to know the secret."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (path / "cmdline").read_bytes()
+            if b"testsrc2" not in command:
+                found += [command, (path / "environ").read_bytes()]
+        except OSError:
+            continue
+    return b"\n".join(found)
+
+
+def all_pages(user: User) -> str:
+    client = Client()
+    client.force_login(user)
+    texts = []
+    for model in admin.site._registry:
+        name = f"{model._meta.app_label}_{model._meta.model_name}"
+        texts.append(client.get(reverse(f"admin:{name}_changelist")).content.decode())
+        for row in model._default_manager.all()[:20]:
+            texts.append(client.get(reverse(f"admin:{name}_change", args=[row.pk])).content.decode())
+            texts.append(client.get(reverse(f"admin:{name}_history", args=[row.pk])).content.decode())
+    return "\n".join(texts)
+
+
+def dump() -> str:
+    command = [str(_binaries() / "pg_dump"), "--dbname", database_url(), "--inserts"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert "scheduling_recorder" in done.stdout
+    return done.stdout
+
+
+def test_a_planted_secret_is_found_nowhere(
+    node: Any, project: Any, admin_user: User, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_port()
+    client = Client()
+    client.force_login(admin_user)
+    data = {
+        "name": "Secret cam",
+        "project": project.pk,
+        "source_type": "srt",
+        "address": f"srt://127.0.0.1:{port}?passphrase={SECRET}&mode=caller",
+        "container": "mpegts",
+        "picture_size": "320x180",
+        "video_bitrate": "300k",
+        "folder_template": "{project}/{recorder}",
+        "pad_before_seconds": "0",
+        "pad_after_seconds": "0",
+        "is_active": "on",
+    }
+    assert client.post(reverse("admin:scheduling_recorder_add"), data).status_code == 302
+    recorder = Recorder.objects.get()
+    assert recorder.secrets == {"passphrase": SECRET}
+
+    with sender("-f", "mpegts", f"srt://127.0.0.1:{port}?mode=listener&passphrase={SECRET}"):
+        outcome = start_now(recorder, by="anna")
+        if not outcome.is_good:  # the sender may need another moment
+            from nodes.reconcile import settle
+
+            workload = Workload.objects.get()
+            wait_until(
+                lambda: settle(workload.pk, lambda row: bool(row.progress.get("frames")), 1).progress.get("frames"), 30
+            )
+        seen = command_lines_and_environments()
+        assert b"ffmpeg" in seen
+        assert SECRET.encode() not in seen
+        if hasattr(node, "engine"):
+            for name in node.engine.containers():
+                inspected = node.engine.docker("inspect", name).stdout
+                assert "airlock.owner" in inspected
+                assert SECRET not in inspected
+                logs = node.engine.docker("logs", name)
+                assert SECRET not in logs.stdout + logs.stderr
+    # The sender is gone: ffmpeg complains about the address, and that complaint is stored and shown.
+    workload = Workload.objects.get()
+
+    def has_complained() -> bool:
+        from nodes.reconcile import reconcile
+
+        reconcile(workload.pk)
+        workload.refresh_from_db()
+        return bool(workload.progress.get("error"))
+
+    wait_until(has_complained, 30, "the loss is reported")
+    stop_now(recorder, by="anna")
+
+    assert SECRET not in dump()
+    assert SECRET not in all_pages(admin_user)
+    assert SECRET not in caplog.text
+    for folder in (settings.DATA_DIR, Path(node.media_dir)):
+        for path in folder.rglob("*"):
+            if path.is_file() and "postgres" not in path.parts:
+                assert SECRET.encode() not in path.read_bytes(), path

@@ -1,0 +1,72 @@
+"""Nodes come and go: three misses make one down, one answer makes it up, and people are told once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from nodes import health
+from nodes.models import Node
+from station.models import Alert
+from testing.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def unreachable(tmp_path: Path) -> Node:
+    return Node.objects.create(name="far", address=f"unix://{tmp_path}/no.sock", media_dir="/m", state="up")
+
+
+def test_three_misses_make_it_down_and_raise_one_alert(unreachable: Node) -> None:
+    states = []
+    for _ in range(5):
+        node = Node.objects.get()
+        assert health.check(node) is False
+        states.append(Node.objects.get().state)
+
+    assert states == ["up", "up", "down", "down", "down"]
+    assert "No engine answers at" in Node.objects.get().last_error
+    alert = Alert.objects.get()
+    assert (alert.key, alert.state, alert.times_seen) == (f"node_down:{unreachable.pk}", "open", 3)
+
+
+def test_a_new_node_that_does_not_answer_is_down_at_once(unreachable: Node) -> None:
+    Node.objects.update(state="unknown")
+    health.check(Node.objects.get())
+    assert Node.objects.get().state == "down"
+
+
+def test_one_answer_makes_it_up_again_and_resolves_the_alert(unreachable: Node, tmp_path: Path) -> None:
+    for _ in range(3):
+        health.check(Node.objects.get())
+    Node.objects.update(address="process", media_dir=str(tmp_path / "media"))
+
+    assert health.check(Node.objects.get()) is True
+
+    node = Node.objects.get()
+    assert node.state == "up"
+    assert node.free_bytes
+    assert Alert.objects.get().state == "resolved"
+    assert [event.new for event in node.events.all()] == ["down", "up"]
+
+
+def test_the_step_checks_what_is_due_and_says_when_the_next_is(process_node: Node, unreachable: Node) -> None:
+    Node.objects.update(next_check_at=None)
+
+    upcoming = health.step(timezone.now())
+
+    assert upcoming is not None
+    wait_until(lambda: not Node.objects.filter(next_check_at=None).exists(), 10, "both were checked")
+    assert Node.objects.get(pk=unreachable.pk).missed_checks >= 1
+    assert Node.objects.get(pk=process_node.pk).missed_checks == 0
+
+
+def test_tls_without_certificates_says_what_is_missing(settings: Any, tmp_path: Path) -> None:
+    settings.NODE_TLS_DIR = tmp_path
+    node = Node.objects.create(name="far", address="tcp://10.255.255.1:2376", media_dir="/m")
+
+    health.check(node)
+
+    assert "Mutual TLS needs ca.pem, cert.pem, key.pem" in Node.objects.get().last_error

@@ -1,0 +1,92 @@
+"""Which node gets the work, and if none, why not in words."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from nodes.models import Node, Workload
+from nodes.placement import Needs, NoPlace, choose
+from nodes.ports import port_of, reserve
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+
+
+def make(name: str, **fields: Any) -> Node:
+    defaults = {"address": "process", "media_dir": "/media", "state": "up", "free_bytes": 10**12}
+    return Node.objects.create(name=name, **{**defaults, **fields})
+
+
+def busy(node: Node, count: int, start: int = 0) -> None:
+    for number in range(count):
+        Workload.objects.create(
+            owner=f"x:{node.name}{number + start}",
+            generation=1,
+            node=node,
+            name=f"{node.name}-{number + start}",
+            program="capture",
+            control_port=9600 + number + start,
+            state="running",
+            created_at=timezone.now(),
+        )
+
+
+def refusal(needs: Needs) -> str:
+    with pytest.raises(NoPlace) as refused:
+        choose(needs, timezone.now())
+    return str(refused.value)
+
+
+def test_the_node_with_the_fewest_workloads_gets_it() -> None:
+    first, second = make("a"), make("b")
+    busy(first, 2)
+    busy(second, 1)
+
+    assert choose(Needs(owner="x:1"), timezone.now()) == second
+
+
+def test_an_avoided_node_is_taken_only_if_there_is_no_other() -> None:
+    first = make("a")
+    needs = Needs(owner="x:1", avoid=frozenset([first.pk]))
+    assert choose(needs, timezone.now()) == first
+    second = make("b")
+    busy(second, 3)
+    assert choose(needs, timezone.now()) == second
+
+
+def test_without_any_node_it_says_so() -> None:
+    assert refusal(Needs(owner="x:1")) == "No node is set up."
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"is_draining": True}, "a: is being drained"),
+        ({"state": "down", "last_error": "no route"}, "a: is down (no route)"),
+        ({"state": "unknown"}, "a: has not answered yet"),
+        ({"free_bytes": 1024 * 1024}, "a: has only 1 MB free"),
+        ({"max_workloads": 0}, "a: already runs 0 of 0 workloads"),
+    ],
+)
+def test_a_node_that_cannot_is_named_with_the_reason(fields: dict[str, Any], reason: str) -> None:
+    make("a", **fields)
+    assert refusal(Needs(owner="x:1")) == reason
+
+
+def test_labels_must_all_be_there() -> None:
+    make("a", labels="studio")
+    assert refusal(Needs(owner="x:1", labels=frozenset(["studio", "decklink"]))) == "a: lacks the label decklink"
+    fitting = make("b", labels="decklink studio")
+    assert choose(Needs(owner="x:1", labels=frozenset(["studio", "decklink"])), timezone.now()) == fitting
+
+
+def test_a_held_port_rules_a_node_out_for_others_but_not_for_its_holder() -> None:
+    """R-14."""
+    now = timezone.now()
+    node = make("a")
+    reserve(port_of(node, "udp", 9000), owner="x:1", holder="Cam 1", starts_at=now, ends_at=now + timedelta(hours=1))
+
+    needs = {"port": ("udp", 9000), "until": now + timedelta(hours=2)}
+    assert "UDP port 9000 on a is held by Cam 1" in refusal(Needs(owner="x:2", **needs))
+    assert choose(Needs(owner="x:1", **needs), now) == node

@@ -1,0 +1,155 @@
+"""The worker's pieces without ffmpeg: the journal, the letterbox for addresses, and words without secrets."""
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from worker.capture import escape_tee
+from worker.config import ConfigError, Source, inside
+from worker.ffmpeg import redact
+from worker.journal import Journal
+from worker.sources import build_input, quoted, with_numeric_host
+
+NOW = datetime(2026, 11, 16, 20, 0, tzinfo=UTC)
+
+
+def record(journal: Journal, start: datetime, seconds: float, reason: str) -> None:
+    part = journal.begin(1, start)
+    (journal.folder / part.file).write_bytes(b"x" * 188)
+    journal.note_first_frame(part, start)
+    journal.measure(part, int(seconds * 25), seconds)
+    journal.finish(part, reason)
+
+
+def test_gaps_lie_between_the_parts(tmp_path: Path) -> None:
+    """R-15's ground."""
+    journal = Journal.open(tmp_path, "take", "mpegts")
+    record(journal, NOW, 10, "ffmpeg_died")
+    record(journal, NOW + timedelta(seconds=12), 5, "source_lost")
+    record(journal, NOW + timedelta(seconds=17.1), 5, "stopped")
+
+    assert [(gap.seconds, gap.reason) for gap in journal.gaps] == [(2.0, "ffmpeg_died")], "0.1 s is no gap"
+    assert [part.file for part in journal.parts] == ["take-001.ts", "take-002.ts", "take-003.ts"]
+
+
+def test_a_part_without_a_byte_is_no_part(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, "take", "mpegts")
+    part = journal.begin(1, NOW)
+
+    assert journal.finish(part, "source_lost") is False
+
+    assert journal.parts == []
+    assert list(tmp_path.glob("*.ts")) == []
+
+
+def test_numbers_are_never_reused_for_existing_files(tmp_path: Path) -> None:
+    (tmp_path / "take-001.ts").write_bytes(b"precious")
+    journal = Journal.open(tmp_path, "take", "mpegts")
+
+    assert journal.begin(1, NOW).number == 2
+    assert journal.begin(7, NOW).number == 7
+    assert (tmp_path / "take-001.ts").read_bytes() == b"precious"
+
+
+def test_a_successor_closes_what_its_predecessor_left_open(tmp_path: Path) -> None:
+    first = Journal.open(tmp_path, "take", "mpegts")
+    part = first.begin(1, NOW)
+    first.note_first_frame(part, NOW)
+    path = tmp_path / part.file
+    path.write_bytes(b"x" * 188)
+    os.utime(path, ((NOW + timedelta(seconds=8)).timestamp(),) * 2)
+
+    second = Journal.open(tmp_path, "take", "mpegts")
+
+    [known] = second.parts
+    assert (known.end_reason, known.seconds, known.bytes) == ("worker_died", 8.0, 188)
+
+
+def test_a_broken_journal_is_put_aside(tmp_path: Path) -> None:
+    (tmp_path / "take.json").write_text("{half")
+    assert Journal.open(tmp_path, "take", "mpegts").parts == []
+    assert (tmp_path / "take.json.bad").exists()
+
+
+def test_the_journal_on_disk_is_what_status_tells(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, "take", "mpegts")
+    record(journal, NOW, 10, "stopped")
+    assert json.loads((tmp_path / "take.json").read_text()) == journal.as_dict()
+
+
+@pytest.mark.parametrize("url", ["srt://h:1?passphrase=it's", "srt://h:1?a=b\nfile /etc/passwd", "srt://h:1?x='\\''"])
+def test_an_address_cannot_break_out_of_its_line(url: str) -> None:
+    """S-03."""
+    feed = build_input(Source("srt", url), can_look_up_names=True)
+    assert feed.stdin.decode().count("\n") == 2
+    assert url.split("?")[0] not in " ".join(feed.arguments)
+
+
+@pytest.mark.parametrize(
+    ("kind", "url"),
+    [
+        ("srt", "file:///etc/passwd"),
+        ("hls", "concat:a"),
+        ("udp", "srt://h:1"),
+        ("lavfi", "movie=x"),
+        ("rtmp", "/etc/x"),
+    ],
+)
+def test_a_scheme_that_does_not_fit_its_type_is_refused(kind: str, url: str) -> None:
+    """S-03: the worker does not trust its controller either."""
+    with pytest.raises(ConfigError):
+        build_input(Source(kind, url), can_look_up_names=True)
+
+
+def test_no_protocol_list_holds_file_or_concat() -> None:
+    """S-03."""
+    for kind in ("srt", "rtmp", "rtp", "udp", "rtsp", "hls"):
+        scheme = {"hls": "https"}.get(kind, kind)
+        arguments = build_input(Source(kind, f"{scheme}://127.0.0.1:1/x"), can_look_up_names=True).arguments
+        protocols = arguments[arguments.index("-protocol_whitelist") + 1].split(",")
+        assert not {"file", "concat", "subfile", "data", "async", "cache"} & set(protocols)
+
+
+def test_decklink_has_its_device_and_options_in_the_arguments() -> None:
+    source = Source("decklink", "DeckLink Duo (1)", {"format_code": "Hi50"})
+    arguments = build_input(source, can_look_up_names=True).arguments
+    assert arguments == ["-f", "decklink", "-format_code", "Hi50", "-i", "DeckLink Duo (1)"]
+
+
+def test_names_become_numbers_for_the_static_ffmpeg() -> None:
+    assert with_numeric_host("srt://localhost:9000?mode=caller") in {
+        "srt://127.0.0.1:9000?mode=caller",
+        "srt://[::1]:9000?mode=caller",
+    }
+    assert with_numeric_host("rtsp://u:p@localhost/s").startswith("rtsp://u:p@")
+    with pytest.raises(ConfigError, match="cannot check certificates"):
+        with_numeric_host("https://localhost/x.m3u8")
+    with pytest.raises(ConfigError, match="has no address"):
+        with_numeric_host("srt://no-such-host.invalid:1")
+
+
+def test_paths_stay_inside(tmp_path: Path) -> None:
+    """S-04."""
+    assert inside(tmp_path, "a/b") == tmp_path.resolve() / "a" / "b"
+    (tmp_path / "link").symlink_to("/etc")
+    for path in ("../x", "/etc", "a/../../x", "link/x"):
+        with pytest.raises(ConfigError):
+            inside(tmp_path, path)
+
+
+def test_tee_paths_are_meant_literally() -> None:
+    assert escape_tee("/media/a|b[c]:d'e\\f") == "/media/a\\|b\\[c\\]\\:d\\'e\\\\f"
+
+
+def test_words_of_ffmpeg_lose_their_secrets() -> None:
+    """S-05."""
+    line = "srt://h:1?passphrase=XYZZY: Input/output error; rtmp://h/app/XYZZY; token XYZZY"
+    assert "XYZZY" not in redact(line, ("XYZZY",))
+    assert "XYZZY" not in redact("rtsp://u:XYZZY@h/", ())
+
+
+def test_quoting_keeps_the_text() -> None:
+    assert quoted("it's") == "'it'\\''s'"
