@@ -32,5 +32,5 @@ def runtime_for(node: Node) -> Runtime:
         address=node.address,
         media_dir=node.media_dir,
         network=node.network,
-        tls_dir=settings.NODE_TLS_DIR / node.name,
+        keys_dir=settings.NODE_KEYS_DIR / node.name,
     )

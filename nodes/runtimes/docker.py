@@ -18,6 +18,7 @@ from docker.tls import TLSConfig
 
 from nodes import failpoints
 from nodes.addresses import parse_node_address
+from nodes.runtimes import tunnel
 from nodes.runtimes.base import (
     Disk,
     Identity,
@@ -37,11 +38,17 @@ _clients = threading.local()
 PROBE_SECONDS = 20
 
 
+class EngineClient(docker.APIClient):
+    """A client that looks at no environment variable: a proxy, or a CA bundle meant for others, is not for engines."""
+
+    trust_env = property(lambda self: False, lambda self, value: None)
+
+
 class DockerRuntime(Runtime):
-    def __init__(self, installation: str, *, address: str, media_dir: str, network: str, tls_dir: Path) -> None:
+    def __init__(self, installation: str, *, address: str, media_dir: str, network: str, keys_dir: Path) -> None:
         self.installation = installation
         self.address = address
-        self.tls_dir = tls_dir
+        self.keys_dir = keys_dir
         self.place = Place(image=settings.WORKER_IMAGE, media_dir=media_dir, network=network)
 
     def ping(self) -> str:
@@ -209,22 +216,19 @@ class DockerRuntime(Runtime):
 
     def _connect(self) -> docker.APIClient:
         address = parse_node_address(self.address)
-        if address.scheme == "unix":
-            _knock(urlsplit(self.address).path)
+        base_url = self.address
+        if address.scheme == "ssh":
+            base_url = f"unix://{tunnel.local_socket(self.address, self.keys_dir, settings.NODE_CALL_SECONDS)}"
+        if address.scheme in {"unix", "ssh"}:
+            _knock(urlsplit(base_url).path)
         tls: TLSConfig | None = None
         if address.scheme == "tcp":
-            pair = (str(self.tls_dir / "cert.pem"), str(self.tls_dir / "key.pem"))
-            missing = [name for name in ("ca.pem", "cert.pem", "key.pem") if not (self.tls_dir / name).is_file()]
+            pair = (str(self.keys_dir / "cert.pem"), str(self.keys_dir / "key.pem"))
+            missing = [name for name in ("ca.pem", "cert.pem", "key.pem") if not (self.keys_dir / name).is_file()]
             if missing:
-                raise Unreachable(f"Mutual TLS needs {', '.join(missing)} in {self.tls_dir}.")
-            tls = TLSConfig(client_cert=pair, ca_cert=str(self.tls_dir / "ca.pem"), verify=True)
-        return docker.APIClient(
-            base_url=self.address,
-            version="auto",
-            timeout=settings.NODE_CALL_SECONDS,
-            tls=tls or False,
-            use_ssh_client=address.scheme == "ssh",
-        )
+                raise Unreachable(f"Mutual TLS needs {', '.join(missing)} in {self.keys_dir}.")
+            tls = TLSConfig(client_cert=pair, ca_cert=str(self.keys_dir / "ca.pem"), verify=True)
+        return EngineClient(base_url=base_url, version="auto", timeout=settings.NODE_CALL_SECONDS, tls=tls or False)
 
 
 def _knock(path: str) -> None:

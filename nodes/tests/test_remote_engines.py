@@ -1,0 +1,217 @@
+"""Engines that are not on this machine's socket: mutual TLS and ssh, each with a real server and a real capture."""
+
+import datetime
+import ipaddress
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from nodes import health
+from nodes.models import Node
+from nodes.runtimes import runtime_for, tunnel
+from nodes.runtimes.base import Status, Unreachable
+from nodes.tests.test_runtime_conformance import launch_named, wait_for_exit
+from testing.engines import IMAGE
+from testing.media import free_port
+from testing.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.docker,
+    pytest.mark.xdist_group("docker"),
+]
+
+DAY = datetime.timedelta(days=1)
+
+
+class Authority:
+    """A certificate authority that lives for one test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Airlock tests")])
+        self.certificate = self._sign(self.name, self.key, is_authority=True)
+        self._write("ca", self.certificate, self.key)
+
+    def issue(self, name: str) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        self._write(name, self._sign(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key), key)
+
+    def _sign(self, subject: x509.Name, key: Any, is_authority: bool = False) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - DAY)
+            .not_valid_after(now + DAY)
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        )
+        if is_authority:
+            usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+            builder = builder.add_extension(usage, critical=True)
+        else:
+            address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+            builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        issuer_key = x509.SubjectKeyIdentifier.from_public_key(self.key.public_key())
+        builder = builder.add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+        ).add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_key), critical=False)
+        return builder.sign(self.key, hashes.SHA256())
+
+    def _write(self, name: str, certificate: x509.Certificate, key: Any) -> None:
+        pem = serialization.Encoding.PEM
+        (self.folder / f"{name}.pem").write_bytes(certificate.public_bytes(pem))
+        plain = serialization.NoEncryption()
+        (self.folder / f"{name}.key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+
+
+@pytest.fixture
+def media(tmp_path: Path, settings: Any) -> Path:
+    settings.WORKER_IMAGE = IMAGE
+    settings.NODE_KEYS_DIR = tmp_path / "node-keys"
+    folder = tmp_path / "media-remote"
+    folder.mkdir()
+    folder.chmod(0o777)
+    return folder
+
+
+def make_node(name: str, address: str, media: Path) -> Node:
+    return Node.objects.create(name=name, address=address, media_dir=str(media), control_port_from=33000)
+
+
+def capture_and_stop(node: Node) -> dict[str, Any]:
+    """A whole capture over this connection: config in through standard input, stop, log, removal."""
+    runtime = runtime_for(node)
+    launch = launch_named(node, f"airlock-{node.name}")
+    assert runtime.start(launch).status is Status.RUNNING
+    folder = Path(node.media_dir) / "conformance"
+    wait_until(lambda: any(path.stat().st_size for path in folder.glob("*.ts")), 30, "bytes arrive")
+    runtime.stop(launch.name)
+    assert wait_for_exit(runtime, launch.name).exit_code == 0
+    final = json.loads(runtime.logs(launch.name).splitlines()[-1])["final"]
+    runtime.remove(launch.name)
+    assert runtime.list_ours() == []
+    return dict(final)
+
+
+def test_an_engine_over_mutual_tls(get_engine: Any, media: Path, tmp_path: Path, settings: Any) -> None:
+    """With our certificate everything works; without it, or with a stranger's, nothing does."""
+    engine = get_engine("c")
+    authority = Authority(tmp_path / "ca")
+    authority.issue("server")
+    authority.issue("client")
+    stranger = Authority(tmp_path / "stranger")
+    stranger.issue("client")
+    port = free_port()
+    engine.process.terminate()
+    engine.process.wait(30)
+    folder = authority.folder
+    engine.start(
+        "-H", f"tcp://127.0.0.1:{port}", "--tlsverify", "--tlscacert", str(folder / "ca.pem"),
+        "--tlscert", str(folder / "server.pem"), "--tlskey", str(folder / "server.key"),
+    )  # fmt: skip
+    keys = settings.NODE_KEYS_DIR / "secure"
+    keys.mkdir(parents=True)
+    (keys / "ca.pem").write_bytes((folder / "ca.pem").read_bytes())
+    node = make_node("secure", f"tcp://127.0.0.1:{port}", media)
+    try:
+        for pair in (stranger.folder, folder):
+            (keys / "cert.pem").write_bytes((pair / "client.pem").read_bytes())
+            (keys / "key.pem").write_bytes((pair / "client.key").read_bytes())
+            answered = health.check(Node.objects.get(pk=node.pk))
+            assert answered is (pair is folder), Node.objects.get(pk=node.pk).last_error
+
+        assert capture_and_stop(node)["frames"] > 0
+    finally:
+        engine.process.terminate()
+        engine.process.wait(30)
+        engine.start()
+
+
+@pytest.fixture
+def ssh_server(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """A real sshd on a loopback port, with keys of its own; gives the port and a client's ssh_config."""
+    if not Path("/usr/sbin/sshd").exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI=true requires sshd (.ci/install installs it)")
+        pytest.skip("no sshd on this machine")
+    folder = tmp_path / "ssh"
+    folder.mkdir(mode=0o700)
+    Path("/run/sshd").mkdir(exist_ok=True)
+    for name in ("host", "client"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+        subprocess.run(command, check=True, timeout=30)
+    (folder / "authorized").write_text((folder / "client.pub").read_text())
+    port = free_port()
+    public = (folder / "host.pub").read_text().split()[:2]
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {' '.join(public)}\n")
+    (folder / "ssh_config").write_text(
+        f"IdentityFile {folder / 'client'}\nIdentitiesOnly yes\nUserKnownHostsFile {folder / 'known_hosts'}\n"
+    )
+    config = folder / "sshd_config"
+    config.write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder / 'host'}\nAuthorizedKeysFile {folder / 'authorized'}\n"
+        f"PidFile {folder / 'pid'}\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+    )
+    server = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL)
+    yield port, folder / "ssh_config"
+    tunnel.close_all()
+    server.terminate()
+    server.wait(10)
+
+
+def test_an_engine_over_ssh(
+    get_engine: Any, media: Path, ssh_server: tuple[int, Path], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same capture through ssh; a killed ssh is started again."""
+    engine = get_engine("a")
+    port, config = ssh_server
+    monkeypatch.setattr(tunnel, "REMOTE_SOCKET", str(engine.socket))
+    keys = settings.NODE_KEYS_DIR / "far"
+    keys.mkdir(parents=True)
+    (keys / "ssh_config").write_text(config.read_text())
+    node = make_node("far", f"ssh://root@127.0.0.1:{port}", media)
+
+    assert health.check(Node.objects.get()) is True, Node.objects.get().last_error
+    assert capture_and_stop(node)["frames"] > 0
+
+    [line] = tunnel._tunnels.values()
+    os.kill(line.process.pid, signal.SIGKILL)
+    line.process.wait(5)
+    wait_until(lambda: _answers(node), 20, "the tunnel is dug again")
+
+
+def _answers(node: Node) -> bool:
+    try:
+        return bool(runtime_for(node).ping())
+    except Unreachable:
+        return False
+
+
+def test_an_ssh_server_that_does_not_know_us_is_said_in_words(
+    media: Path, ssh_server: tuple[int, Path], settings: Any
+) -> None:
+    port, _ = ssh_server
+    keys = settings.NODE_KEYS_DIR / "far"
+    keys.mkdir(parents=True)
+    (keys / "ssh_config").write_text("IdentitiesOnly yes\nIdentityFile /nonexistent\nStrictHostKeyChecking yes\n")
+    make_node("far", f"ssh://root@127.0.0.1:{port}", media)
+
+    assert health.check(Node.objects.get()) is False
+
+    assert "ssh did not get through" in Node.objects.get().last_error
