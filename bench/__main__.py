@@ -1,7 +1,9 @@
 """Run all measurements on a throw-away database and write bench/out/latest.json."""
 
+import atexit
 import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -27,6 +29,7 @@ class Metric:
 def prepare() -> None:
     """A database and a data folder of our own, gone with this process."""
     folder = tempfile.mkdtemp(prefix="airlock-bench-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # registered first, so it runs after the server's stop
     os.environ.update(DATA_DIR=folder, HTTPS="false", LOG_LEVEL="ERROR", DJANGO_SETTINGS_MODULE="config.settings")
     os.environ.pop("DATABASE_URL", None)
     import django

@@ -2,8 +2,17 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+# Tests that share something heavy run one after the other on one worker: engines, a browser, a whole Airlock.
+# (xdist's own groups rename items, which pytest 9 no longer lets it do.)
+SHARED = {
+    "docker": ("[docker", "test_docker_faults", "test_container_hardening", "test_remote_engines"),
+    "browser": ("test_browser",),
+    "up": ("test_up",),
+}
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,3 +37,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
     if not config.option.collectonly and not config.option.help:
         hold_embedded_server()
+
+
+def group_of(nodeid: str) -> str:
+    """The name of the shared thing, or the test's own id: such a test may run anywhere."""
+    for group, words in SHARED.items():
+        if any(word in nodeid for word in words):
+            return group
+    return nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return ByGroup(config, log)

@@ -23,9 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "sesame-opens-4711"
 
 
-@pytest.fixture(
-    params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])]
-)
+@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
 def node(request: pytest.FixtureRequest) -> Any:
     if request.param == "process":
         return request.getfixturevalue("process_node")

@@ -15,7 +15,7 @@ from testing.airlock import Airlock
 from testing.processes import children_of, command_of, is_alive
 from testing.waiting import wait_until
 
-pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("up")]
+pytestmark = [pytest.mark.crash]
 
 
 @pytest.fixture

@@ -25,11 +25,7 @@ from testing.engines import IMAGE
 from testing.media import free_port
 from testing.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.docker,
-    pytest.mark.xdist_group("docker"),
-]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.docker]
 
 DAY = datetime.timedelta(days=1)
 

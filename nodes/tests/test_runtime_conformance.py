@@ -16,9 +16,7 @@ from testing.waiting import wait_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture(
-    params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])]
-)
+@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
 def node(request: pytest.FixtureRequest) -> Node:
     if request.param == "process":
         return request.getfixturevalue("process_node")

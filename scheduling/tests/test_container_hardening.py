@@ -9,11 +9,7 @@ from nodes.runtimes import installation
 from scheduling.manual import start_now, stop_now
 from scheduling.models import Recorder
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.docker,
-    pytest.mark.xdist_group("docker"),
-]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.docker]
 
 
 @pytest.fixture

@@ -25,9 +25,7 @@ START_POINTS = [name for name in failpoints.ALL if name.startswith("start.")]
 STOP_POINTS = [name for name in failpoints.ALL if name.startswith("stop.")]
 
 
-@pytest.fixture(
-    params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])]
-)
+@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
 def node(request: pytest.FixtureRequest) -> Node:
     if request.param == "process":
         return request.getfixturevalue("process_node")

@@ -17,12 +17,7 @@ from station.models import Alert
 from testing.media import decode
 from testing.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.docker,
-    pytest.mark.crash,
-    pytest.mark.xdist_group("docker"),
-]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.docker, pytest.mark.crash]
 
 
 @pytest.fixture
