@@ -8,17 +8,19 @@ ifdef DATA_DIR
 export DATA_DIR
 endif
 
+.DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 .PHONY: help run test check bench image format
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 18
 
-$(VENV)/bin/python:
+$(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit("Airlock needs Python 3.11 or later, this is %d.%d" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
 
-$(VENV)/.runtime: requirements.txt | $(VENV)/bin/python
+$(VENV)/.runtime: requirements.txt | $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 

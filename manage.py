@@ -12,8 +12,11 @@ def main() -> None:
     from config import postgres
 
     command = sys.argv[1] if len(sys.argv) > 1 else "help"
-    if command not in postgres.COMMANDS_WITHOUT_DATABASE:
-        postgres.hold_embedded_server()
+    try:
+        if command not in postgres.COMMANDS_WITHOUT_DATABASE:
+            postgres.hold_embedded_server()
+    except (postgres.EmbeddedServerError, OSError) as error:
+        sys.exit(f"The data folder cannot be used: {error}\nChoose another with DATA_DIR=…, or set DATABASE_URL.")
     execute_from_command_line(sys.argv)
 
 

@@ -14,6 +14,7 @@ import importlib.util
 import logging
 import os
 import pwd
+import socket
 import stat
 import subprocess
 import tempfile
@@ -21,6 +22,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
@@ -67,12 +69,13 @@ class EmbeddedServer:
         digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"airlock-{digest}"
 
+    def django_settings(self) -> dict[str, Any]:
+        engine = "django.db.backends.postgresql"
+        return {"ENGINE": engine, "NAME": DATABASE_NAME, "USER": SUPERUSER, "HOST": str(self.socket_dir)}
+
     @property
     def log_file(self) -> Path:
         return self.folder / "server.log"
-
-    def url(self, name: str = DATABASE_NAME) -> str:
-        return f"postgresql://{SUPERUSER}@/{name}?host={self.socket_dir}"
 
     def start(self) -> None:
         """Make sure the server runs and has our database. Safe to call from many processes at once."""
@@ -92,8 +95,40 @@ class EmbeddedServer:
                 self._run("pg_ctl", "-w", "-m", "fast", "-t", str(STOP_SECONDS), "-D", str(self.pgdata), "stop")
 
     def is_running(self) -> bool:
-        result = self._run("pg_ctl", "-D", str(self.pgdata), "status", check=False)
-        return result.returncode == 0
+        """Does the server of this folder live? Answering on its socket is proof; else its pid file and the kernel."""
+        if self.answers():
+            return True
+        return self._is_ours(self.pgdata / "postmaster.pid")
+
+    def _is_ours(self, lock_file: Path) -> bool:
+        """Does the process this lock file names live, and is it the server of this folder?
+
+        A pid alone proves nothing: after a power cut it may be anybody's, and a killed server that nobody has
+        reaped yet still has one.
+        """
+        try:
+            pid = int(lock_file.read_text().split()[0])
+            status = Path(f"/proc/{pid}/stat").read_text()
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError, IndexError):
+            return False
+        is_zombie = status[status.rindex(")") + 2] in "ZX"
+        return not is_zombie and str(self.pgdata).encode() in command
+
+    def _clear_stale_locks(self) -> None:
+        """What a killed server leaves would keep the next one from starting; called only when none runs."""
+        for lock_file in (self.pgdata / "postmaster.pid", self.socket_dir / ".s.PGSQL.5432.lock"):
+            if lock_file.exists() and not self._is_ours(lock_file):
+                lock_file.unlink(missing_ok=True)
+
+    def answers(self) -> bool:
+        """Is somebody listening on the socket?"""
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(self.socket_dir / ".s.PGSQL.5432"))
+            except OSError:
+                return False
+        return True
 
     @contextlib.contextmanager
     def _exclusive(self, name: str) -> Iterator[None]:
@@ -113,8 +148,10 @@ class EmbeddedServer:
         fresh.rename(self.pgdata)
 
     def _launch(self) -> None:
+        self._clear_stale_locks()
         conf = self.pgdata / "airlock.conf"
-        conf.write_text(SERVER_CONF + f"unix_socket_directories = '{self.socket_dir}'\n")
+        quoted = str(self.socket_dir).replace("'", "''")
+        conf.write_text(SERVER_CONF + f"unix_socket_directories = '{quoted}'\n")
         main_conf = self.pgdata / "postgresql.conf"
         if "airlock.conf" not in main_conf.read_text():
             with main_conf.open("a") as handle:
@@ -139,7 +176,9 @@ class EmbeddedServer:
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
-                with psycopg.connect(self.url(SUPERUSER), autocommit=True, connect_timeout=10) as connection:
+                with psycopg.connect(
+                    host=str(self.socket_dir), user=SUPERUSER, dbname=SUPERUSER, autocommit=True, connect_timeout=10
+                ) as connection:
                     known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE_NAME])
                     if known.fetchone() is None:
                         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE_NAME)))
@@ -192,6 +231,10 @@ def _binaries() -> Path:
 def make_private(folder: Path, owner: pwd.struct_passwd | None = None) -> None:
     """A folder that nobody else may list; root's may be passed through by the server's user."""
     folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    expected = {os.geteuid()} | ({owner.pw_uid} if owner else set())
+    if found.st_uid not in expected or (found.st_mode & 0o022):
+        raise EmbeddedServerError(f"The folder {folder} belongs to somebody else or may be written by others.")
     if owner:
         os.chown(folder, owner.pw_uid, owner.pw_gid)
         folder.chmod(0o700)
@@ -236,8 +279,24 @@ def hold_embedded_server() -> None:
     handle = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(handle, fcntl.LOCK_SH)
     _held[folder] = handle
+    atexit.register(_leave, server, os.getpid())  # before the start: a start that fails half-way is cleaned up too
     server.start()
-    atexit.register(_leave, server, os.getpid())
+
+
+def keep_running() -> None:
+    """Start the embedded server again if it has died under us. A failure is logged: the next look tries again."""
+    from django.conf import settings
+
+    if settings.EMBEDDED_POSTGRES_DIR is None:
+        return
+    server = EmbeddedServer(settings.EMBEDDED_POSTGRES_DIR)
+    if server.answers():
+        return
+    logger.error("The embedded PostgreSQL does not answer; starting it. folder=%s", server.folder)
+    try:
+        server.start()
+    except (EmbeddedServerError, OSError, subprocess.SubprocessError) as error:
+        logger.error("The embedded PostgreSQL did not start; trying again. error=%s", error)
 
 
 def _leave(server: EmbeddedServer, pid: int) -> None:

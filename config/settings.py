@@ -16,7 +16,7 @@ environ.Env.read_env(BASE_DIR / ".env")
 
 # --- Where things lie -------------------------------------------------------------------------------------------
 
-DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".data"))).expanduser().resolve()
+DATA_DIR = Path(env.str("DATA_DIR", default="") or BASE_DIR / ".data").expanduser().resolve()
 RECORDINGS_DIR = Path(env.str("RECORDINGS_DIR", default="") or DATA_DIR / "media").expanduser().resolve()
 
 # --- Safety -----------------------------------------------------------------------------------------------------
@@ -122,8 +122,10 @@ TEMPLATES = [
 
 DATABASE_URL = env.str("DATABASE_URL", default="")
 EMBEDDED_POSTGRES_DIR = None if DATABASE_URL else DATA_DIR / "postgres"
-_database_url = DATABASE_URL or EmbeddedServer(DATA_DIR / "postgres").url()
-DATABASES = {"default": env.db_url_config(_database_url)}
+if DATABASE_URL:
+    DATABASES = {"default": env.db_url_config(DATABASE_URL)}
+else:
+    DATABASES = {"default": EmbeddedServer(DATA_DIR / "postgres").django_settings()}
 if DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
     raise ImproperlyConfigured(
         "Airlock needs PostgreSQL 14 or later: DATABASE_URL=postgresql://user:password@host/name"
@@ -138,9 +140,6 @@ DATABASES["default"].setdefault("OPTIONS", {}).update(
     keepalives_count=2,
     tcp_user_timeout=4000,
 )
-if not DATABASE_URL:
-    DATABASES["default"]["HOST"] = str(EmbeddedServer(DATA_DIR / "postgres").socket_dir)
-    DATABASES["default"]["OPTIONS"].pop("host", None)
 
 # --- Time -------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,10 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
@@ -15,6 +18,7 @@ PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 15.0
 RESTART_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 STEADY_SECONDS = 30.0
+LOOK_AFTER_SECONDS = 3.0
 _libc = ctypes.CDLL(None)
 
 
@@ -25,6 +29,7 @@ class Child:
     name: str
     command: list[str]
     environment: dict[str, str]
+    folder: Path
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     falls: int = 0
@@ -34,7 +39,11 @@ class Child:
         self.started_at = time.monotonic()
         # A session of its own: Ctrl-C reaches only us, and we end the children in order.
         self.process = subprocess.Popen(
-            self.command, env=self.environment, start_new_session=True, preexec_fn=_die_with_parent
+            self.command,
+            env=self.environment,
+            cwd=self.folder,
+            start_new_session=True,
+            preexec_fn=partial(_die_with, os.getpid()),
         )
 
     def look(self) -> None:
@@ -52,8 +61,10 @@ class Child:
 
 
 class Supervisor:
-    def __init__(self, children: list[Child]) -> None:
+    def __init__(self, children: list[Child], look_after: Callable[[], None] = lambda: None) -> None:
+        """`look_after` is called every few seconds: it keeps up what is not a child of ours (the database)."""
         self.children = children
+        self.look_after = look_after
         self._stop = threading.Event()
 
     def run(self) -> None:
@@ -62,9 +73,13 @@ class Supervisor:
             signal.signal(number, lambda *_: self._stop.set())
         for child in self.children:
             child.start()
+        looked_at = time.monotonic()
         while not self._stop.wait(0.3):
             for child in self.children:
                 child.look()
+            if time.monotonic() - looked_at > LOOK_AFTER_SECONDS:
+                self.look_after()
+                looked_at = time.monotonic()
 
     def ask_to_stop(self) -> None:
         self._stop.set()
@@ -82,7 +97,7 @@ class Supervisor:
                 process.wait()
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() == 1:  # the parent died before we asked
+    if os.getppid() != parent:  # it died before we asked
         os._exit(1)

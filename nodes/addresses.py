@@ -29,7 +29,8 @@ class NodeAddress:
         return self.scheme in {PROCESS, "unix"}
 
 
-def _is_host(text: str | None) -> bool:
+def is_host(text: str | None) -> bool:
+    """A host name or an IP address; nothing a program could take for an option."""
     if not text:
         return False
     try:
@@ -54,7 +55,7 @@ def parse_node_address(text: str) -> NodeAddress:
             raise ValidationError("A socket address looks like unix:///var/run/docker.sock.")
         return NodeAddress("unix", "127.0.0.1", text)
     if parts.scheme in {"ssh", "tcp"}:
-        if not _is_host(parts.hostname):
+        if not is_host(parts.hostname):
             raise ValidationError("The host name in the address is not valid.")
         if parts.path not in {"", "/"} or parts.query or parts.fragment or parts.password:
             raise ValidationError("Only user, host and port may stand in the address.")

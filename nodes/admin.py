@@ -1,5 +1,7 @@
 """Admin pages of nodes, ports, reservations and workloads."""
 
+from typing import Any
+
 from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -11,7 +13,17 @@ from nodes import health
 from nodes.models import Node, NodeEvent, Port, Reservation, Workload, WorkloadEvent
 from nodes.placement import MEGABYTE
 from station import audit
-from station.admin.base import EventInline, MachineAdmin, ReadOnlyAdmin, ReadOnlyRights, StationAdmin, report, who
+from station.admin.base import (
+    EventInline,
+    MachineAdmin,
+    ReadOnlyAdmin,
+    ReadOnlyRights,
+    StationAdmin,
+    VisibleFilter,
+    report,
+    who,
+)
+from station.alerts import resolve_alert
 from station.badges import badge
 from station.clock import database_now
 
@@ -38,6 +50,21 @@ class NodeAdmin(MachineAdmin):
         ("Seen", {"fields": ["state_shown", "engine_version", "room", "last_seen_at", "last_error"]}),
     ]
 
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """A node that has worked keeps its history: it is drained, not deleted."""
+        if obj is not None and Workload.objects.filter(node=obj).exists():
+            return False
+        return super().has_delete_permission(request, obj)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        forget_alerts(obj)
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for node in queryset:
+            forget_alerts(node)
+        super().delete_queryset(request, queryset)
+
     @display(description="Work", ordering="is_draining")
     def drain_shown(self, obj: Node) -> SafeString:
         return badge("draining", "amber") if obj.is_draining else badge("open", "green")
@@ -51,7 +78,12 @@ class NodeAdmin(MachineAdmin):
 
     @admin.action(description="Check now", permissions=["change"])
     def check_selected(self, request: HttpRequest, queryset: QuerySet[Node]) -> None:
-        report(request, queryset, lambda node: (health.check(node), "no answer"), "answered")
+        def act(node: Node) -> tuple[bool, str]:
+            answered = health.check(node)
+            node.refresh_from_db()
+            return answered and not node.last_error, node.last_error
+
+        report(request, queryset, act, "fine", "in trouble")
 
     @admin.action(description="Drain: no new work", permissions=["change"])
     def drain_selected(self, request: HttpRequest, queryset: QuerySet[Node]) -> None:
@@ -60,6 +92,11 @@ class NodeAdmin(MachineAdmin):
     @admin.action(description="Open for work again", permissions=["change"])
     def undrain_selected(self, request: HttpRequest, queryset: QuerySet[Node]) -> None:
         report(request, queryset, lambda node: set_draining(node, False, who(request)), "open")
+
+
+def forget_alerts(node: Node) -> None:
+    for trouble in ("node_down", "node_disk"):
+        resolve_alert(f"{trouble}:{node.pk}", now=database_now(), note="the node was deleted")
 
 
 def set_draining(node: Node, is_draining: bool, by: str) -> tuple[bool, str]:
@@ -88,7 +125,7 @@ class ReservationAdmin(ReadOnlyAdmin):
 @admin.register(Workload)
 class WorkloadAdmin(ReadOnlyRights, MachineAdmin):
     list_display = ["name", "state_shown", "wanted_shown", "node", "created_at", "heartbeat_at", "exit_reason", "error"]
-    list_filter = ["state", "node", "program"]
+    list_filter = ["state", "node", "program", ("project", VisibleFilter)]
     search_fields = ["name", "owner"]
     inlines = [WorkloadEventInline]
     fields = ["name", "state_shown", "wanted_shown", "node", "program", "owner", "generation", "control_port"]

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Min
 
 from nodes.models import Node
@@ -50,14 +51,14 @@ def check(node: Node) -> bool:
     changes: dict[str, Any] = {
         "missed_checks": 0,
         "last_seen_at": now,
-        "last_error": "",
         "engine_version": version,
         "next_check_at": now + timedelta(seconds=settings.NODE_CHECK_SECONDS),
     }
     if node.state != Node.State.UP:
-        if node.move(Node.State.UP, now=now, note=version, **changes):
-            logger.info("Node is up. node=%s version=%s", node.name, version)
-            resolve_alert(f"node_down:{node.pk}", now=now, note="it answers again")
+        with transaction.atomic():
+            if node.move(Node.State.UP, now=now, note=version, last_error="", **changes):
+                logger.info("Node is up. node=%s version=%s", node.name, version)
+                resolve_alert(f"node_down:{node.pk}", now=now, note="it answers again")
     else:
         Node.objects.filter(pk=node.pk).update(**changes)
     if node.disk_checked_at is None or now - node.disk_checked_at >= _disk_interval():
@@ -82,7 +83,7 @@ def check_disk(node: Node) -> None:
         return
     resolve_alert(f"node_disk:{node.pk}", now=now)
     Node.objects.filter(pk=node.pk).update(
-        free_bytes=disk.free_bytes, total_bytes=disk.total_bytes, disk_checked_at=now
+        free_bytes=disk.free_bytes, total_bytes=disk.total_bytes, disk_checked_at=now, last_error=""
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from nodes import failpoints
 from nodes.models import Workload
-from nodes.runtimes.base import NameTaken, Observed, OutcomeUnknown, Refused, Runtime, Status, Unreachable
+from nodes.runtimes.base import NameTaken, Observed, OutcomeUnknown, Refused, Runtime, RuntimeFault, Status, Unreachable
 from nodes.watching import finish, take_heartbeat
 from nodes.workerclient import WorkerSilent, fetch_status
 from nodes.workloads import launch_of
@@ -82,7 +82,11 @@ def _await_first_answer(workload: Workload, runtime: Runtime) -> None:
                 Workload.objects.filter(pk=workload.pk).update(error=str(silence))
                 return
         time.sleep(0.05)
-        observed = runtime.inspect(workload.name)
+        try:
+            observed = runtime.inspect(workload.name)
+        except RuntimeFault as fault:  # the next look goes on from here, or the deadline decides
+            Workload.objects.filter(pk=workload.pk).update(error=redact(str(fault)))
+            return
         if observed is None or observed.status is Status.EXITED:
             if observed is not None:
                 finish(workload, observed, runtime)

@@ -28,10 +28,9 @@ def sweep_node(node: Node) -> int:
     except RuntimeFault as fault:
         logger.debug("Node not swept. node=%s error=%s", node.name, redact(str(fault)))
         return 0
+    # Whichever node a row names: two nodes may lead to one engine, and a name is unique in the whole installation.
     known = set(
-        Workload.objects.to_look_at()
-        .filter(node=node, name__in=[seen.name for seen in listed])
-        .values_list("name", flat=True)
+        Workload.objects.to_look_at().filter(name__in=[seen.name for seen in listed]).values_list("name", flat=True)
     )
     orphans = [seen for seen in listed if seen.name not in known]
     for stale in [key for key in _first_seen if key[0] == node.pk and key[1] not in {seen.name for seen in orphans}]:

@@ -6,6 +6,7 @@ from django.db import IntegrityError, transaction
 
 from nodes.models import Node, Port, Reservation
 from station.clock import house_time
+from station.models import Project
 
 
 class PortTaken(Exception):
@@ -25,7 +26,15 @@ def port_of(node: Node, kind: str, number: int) -> Port:
     return Port.objects.get_or_create(node=node, kind=kind, number=number)[0]
 
 
-def reserve(port: Port, *, owner: str, holder: str, starts_at: datetime, ends_at: datetime | None) -> Reservation:
+def reserve(
+    port: Port,
+    *,
+    owner: str,
+    holder: str,
+    starts_at: datetime,
+    ends_at: datetime | None,
+    project: Project | None = None,
+) -> Reservation:
     """Hold the port, or raise PortTaken. Reserving what the same owner already holds changes its times."""
     own = Reservation.objects.standing().filter(port=port, owner=owner).first()
     try:
@@ -35,7 +44,7 @@ def reserve(port: Port, *, owner: str, holder: str, starts_at: datetime, ends_at
                 own.save(update_fields=["starts_at", "ends_at"])
                 return own
             return Reservation.objects.create(
-                port=port, owner=owner, holder=holder[:200], starts_at=starts_at, ends_at=ends_at
+                port=port, owner=owner, holder=holder[:200], starts_at=starts_at, ends_at=ends_at, project=project
             )
     except IntegrityError as error:
         standing = Reservation.objects.standing().filter(port=port).exclude(owner=owner)

@@ -12,7 +12,6 @@ the row says what we are about to do, then we do it, then the row says what came
 
 import logging
 import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -59,17 +58,6 @@ def reconcile(pk: int) -> Workload | None:
         return workload
     finally:
         Workload.objects.filter(pk=pk, leased_until_at=lease).update(leased_until_at=None)
-
-
-def settle(pk: int, is_settled: Callable[[Workload], bool], seconds: float) -> Workload:
-    """Reconcile one workload again and again until it is as hoped or the time is up. For a person who waits."""
-    deadline = time.monotonic() + seconds
-    while True:
-        reconcile(pk)
-        workload = Workload.objects.select_related("node").get(pk=pk)
-        if is_settled(workload) or time.monotonic() >= deadline:
-            return workload
-        time.sleep(0.1)
 
 
 def _act(workload: Workload) -> None:

@@ -6,30 +6,36 @@ from datetime import datetime
 from typing import Any
 
 from nodes.models import Workload
-from nodes.runtimes.base import Observed, OutcomeUnknown, Runtime, RuntimeFault, Status, Unreachable
+from nodes.runtimes.base import Observed, Runtime, RuntimeFault, Status
 from nodes.workerclient import WorkerSilent, fetch_status
 from station.clock import database_now
 from station.redaction import redact
+from station.sealing import CannotOpen
 from worker import exits
 
 logger = logging.getLogger(__name__)
 
 State = Workload.State
 LOG_LINES = 60
+HUNG_LOOP_SECONDS = 20
 
 
 def watch(workload: Workload, runtime: Runtime) -> None:
     """One look. The engine is asked only when the worker itself is silent."""
     try:
         status = fetch_status(workload)
-    except WorkerSilent as silence:
+    except (WorkerSilent, CannotOpen) as silence:
         _look_closer(workload, runtime, str(silence))
+        return
+    if (status.get("loop_age_seconds") or 0) > HUNG_LOOP_SECONDS:
+        _look_closer(workload, runtime, f"its main loop stands still for {status['loop_age_seconds']:.0f} s")
         return
     take_heartbeat(workload, status, database_now())
 
 
 def take_heartbeat(workload: Workload, status: dict[str, Any], now: datetime) -> None:
     """It answered: note when, what it has done, and push its deadline ahead."""
+    status = {**status, "error": redact(str(status.get("error") or ""))}
     moved = status.get("frames", 0) > workload.progress.get("frames", 0) or workload.progress_at is None
     changes: dict[str, Any] = {
         "heartbeat_at": now,
@@ -48,7 +54,7 @@ def _look_closer(workload: Workload, runtime: Runtime, silence: str) -> None:
     is_overdue = workload.deadline_at is not None and now > workload.deadline_at
     try:
         observed = runtime.inspect(workload.name)
-    except (Unreachable, OutcomeUnknown) as fault:
+    except RuntimeFault as fault:
         # The engine may be restarting while the container goes on (live-restore): patience until the deadline.
         if is_overdue:
             _lose(workload, "node_gone", f"Neither the worker nor its node answers: {redact(str(fault))}", now)

@@ -3,7 +3,6 @@
 import http.client
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from nodes.models import Workload
@@ -24,11 +23,11 @@ class Reply:
     body: bytes
 
 
-def _call(workload: Workload, method: str, path: str, body: bytes | None = None) -> Reply:
+def _call(workload: Workload, method: str, path: str) -> Reply:
     host = workload.node.worker_host
     connection = http.client.HTTPConnection(host, workload.control_port, timeout=TIMEOUT_SECONDS)
     try:
-        connection.request(method, path, body=body, headers={"Authorization": f"Bearer {token_of(workload)}"})
+        connection.request(method, path, headers={"Authorization": f"Bearer {token_of(workload)}"})
         response = connection.getresponse()
         content = response.read(ANSWER_LIMIT_BYTES + 1)
         if len(content) > ANSWER_LIMIT_BYTES:
@@ -55,11 +54,6 @@ def _json(workload: Workload, reply: Reply) -> dict[str, Any]:
 
 def fetch_status(workload: Workload) -> dict[str, Any]:
     return _json(workload, _call(workload, "GET", "/status"))
-
-
-def set_end(workload: Workload, ends_at: datetime) -> dict[str, Any]:
-    body = json.dumps({"ends_at": ends_at.isoformat()}).encode()
-    return _json(workload, _call(workload, "POST", "/end", body))
 
 
 def fetch_preview(workload: Workload, name: str) -> Reply:

@@ -11,6 +11,7 @@ from django.db.models import Max
 from nodes.models import Node, Workload
 from nodes.runtimes import installation
 from nodes.runtimes.base import Identity, Launch
+from station.models import Project
 from station.sealing import seal, unseal
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104  (a worker on another machine; its token guards it)
@@ -34,6 +35,7 @@ def want(
     spec: dict[str, Any],
     secret: dict[str, Any],
     now: datetime,
+    project: Project | None = None,
     epoch: int = 0,
 ) -> Workload:
     """One live workload for this owner: the one there is, or a new generation. Calling twice is calling once."""
@@ -47,6 +49,7 @@ def want(
                 workload = Workload.objects.create(
                     owner=owner,
                     generation=generation,
+                    project=project,
                     node=node,
                     name=workload_name(owner, generation),
                     program=program,
@@ -103,6 +106,7 @@ def launch_of(workload: Workload) -> Launch:
         program=workload.program,
         config=json.dumps(config),
         devices=tuple(workload.spec.get("devices", ())),
+        control_port=workload.control_port,
     )
 
 

@@ -25,12 +25,14 @@ from station.admin.base import (
     MachineAdmin,
     ReadOnlyRights,
     StationAdmin,
+    VisibleFilter,
     redirect_after_dialog,
     report,
     who,
 )
 from station.badges import badge, lines, stamp, state_badge
 from station.clock import spoken
+from station.sealing import CannotOpen
 
 # With a dialog, unfold's actions are POST with CSRF; without one they would run on GET (S-02).
 START_ACTION: dict[str, Any] = {
@@ -81,7 +83,7 @@ class RecorderForm(forms.ModelForm):
         if cleaned.get("forget_secrets"):
             self.instance.secrets_sealed = ""
         if secret and kind in SECRET_NAMES:
-            self.instance.set_secrets({**self.instance.secrets, SECRET_NAMES[SourceType(kind)]: secret})
+            self.instance.set_secrets({**self.instance._readable_secrets(), SECRET_NAMES[SourceType(kind)]: secret})
         return cleaned
 
 
@@ -89,7 +91,7 @@ class RecorderForm(forms.ModelForm):
 class RecorderAdmin(StationAdmin):
     form = RecorderForm
     list_display = ["name", "state_now", "source_type", "address", "project", "node_shown", "is_active"]
-    list_filter = ["source_type", "project", "is_active"]
+    list_filter = ["source_type", ("project", VisibleFilter), "is_active"]
     list_select_related = ["project", "node"]
     search_fields = ["name", "address"]
     readonly_fields = ["now", "secrets_stored"]
@@ -114,6 +116,12 @@ class RecorderAdmin(StationAdmin):
             form.base_fields["address"].help_text = f"Secrets typed in here are sealed when you save. {examples}."
         return form
 
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """What has recorded keeps its history: it is switched off, not deleted."""
+        if obj is not None and Booking.objects.filter(recorder=obj).exists():
+            return False
+        return super().has_delete_permission(request, obj)
+
     def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         if obj is not None and not isinstance(obj, Recorder):  # unfold hands over the id
             obj = get_object_or_404(self.get_queryset(request), pk=obj)
@@ -130,7 +138,10 @@ class RecorderAdmin(StationAdmin):
 
     @display(description="Stored secrets")
     def secrets_stored(self, obj: Recorder) -> str:
-        return ", ".join(sorted(obj.secrets)).replace("_", " ") or "none"
+        try:
+            return ", ".join(sorted(obj.secrets)).replace("_", " ") or "none"
+        except CannotOpen as fault:
+            return f"{fault} Type them in again."
 
     @display(description="Now")
     def now(self, obj: Recorder) -> SafeString:
@@ -194,11 +205,11 @@ class BookingAdmin(ReadOnlyRights, MachineAdmin):
         "recorder",
         "starts_shown",
         "ends_shown",
-        "length",
+        "recorded",
         "size",
         "requested_by",
     ]
-    list_filter = ["state", "recorder", "recorder__project"]
+    list_filter = ["state", ("recorder", VisibleFilter), ("recorder__project", VisibleFilter)]
     list_select_related = ["recorder", "recorder__project"]
     search_fields = ["title", "recorder__name", "requested_by"]
     date_hierarchy = "starts_at"
@@ -211,6 +222,8 @@ class BookingAdmin(ReadOnlyRights, MachineAdmin):
         "starts_shown",
         "ends_shown",
         "length",
+        "ended_shown",
+        "recorded",
         "late_by_seconds",
         "first_frame_at",
     ]
@@ -226,9 +239,17 @@ class BookingAdmin(ReadOnlyRights, MachineAdmin):
     def ends_shown(self, obj: Booking) -> str:
         return stamp(obj.ends_at)
 
-    @display(description="Length")
+    @display(description="Planned length")
     def length(self, obj: Booking) -> str:
         return spoken((obj.ends_at - obj.starts_at).total_seconds())
+
+    @display(description="Recorded")
+    def recorded(self, obj: Booking) -> str:
+        return spoken(sum(float(part.get("seconds", 0)) for part in obj.parts)) if obj.parts else "–"
+
+    @display(description="Ended")
+    def ended_shown(self, obj: Booking) -> str:
+        return stamp(obj.state_since_at) if obj.is_over else "–"
 
     @display(description="Size", ordering="size_bytes")
     def size(self, obj: Booking) -> str:

@@ -72,6 +72,7 @@ def _reserve_port(booking: Booking) -> None:
         holder=f"{recorder} (booking {booking.pk})",
         starts_at=booking.opens_at,
         ends_at=booking.closes_at,
+        project=recorder.project,
     )
 
 

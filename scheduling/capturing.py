@@ -1,16 +1,17 @@
 """What a booking asks of a node: where it may run, what the worker is told, and which port it must hold."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 
 from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.placement import Needs, choose
 from nodes.ports import port_of, release, reserve
 from scheduling.models import Booking
-from scheduling.naming import Values, file_name, render_folder
+from scheduling.naming import PREVIEW_FOLDER, Values, file_name, render_folder
 from scheduling.sources import SourceType, full_url, options_for, port_needed, words_to_redact
 from station.clock import house_zone
 
@@ -18,21 +19,31 @@ MEGABYTE = 1024 * 1024
 DECKLINK_DEVICE = "/dev/blackmagic/io{}"
 
 
-def ask_for_worker(booking: Booking, now: datetime) -> Workload:
-    """Choose a node, hold the port, write the intent. Raises NoPlace, PortTaken or NoControlPort."""
+def ask_for_worker(booking: Booking, now: datetime) -> Workload | None:
+    """Choose a node, hold the port, write the intent; None if the booking has moved on.
+
+    Raises NoPlace, PortTaken, NoControlPort or CannotOpen.
+    """
     current = workloads.latest(booking.owner)
     if current and current.is_wanted and not current.is_over:
         return current
     node = choose(_needs(booking, current), now)
-    _hold_port(booking, node, now)
-    return workloads.want(
-        booking.owner,
-        node=node,
-        program="capture",
-        spec=_spec(booking, node, current),
-        secret=_secret(booking),
-        now=now,
-    )
+    secret = _secret(booking)
+    with transaction.atomic():
+        # Nobody may stop or end the booking between this look and the intent, or a worker would run for nobody.
+        still = Booking.objects.select_for_update().filter(pk=booking.pk, state=Booking.State.STARTING)
+        if not still.exists():
+            return None
+        _hold_port(booking, node, now)
+        return workloads.want(
+            booking.owner,
+            node=node,
+            program="capture",
+            spec=_spec(booking, current),
+            secret=secret,
+            now=now,
+            project=booking.recorder.project,
+        )
 
 
 def _needs(booking: Booking, previous: Workload | None) -> Needs:
@@ -57,6 +68,7 @@ def _hold_port(booking: Booking, node: Node, now: datetime) -> None:
             holder=f"{booking.recorder} (booking {booking.pk})",
             starts_at=booking.opens_at,
             ends_at=booking.closes_at,
+            project=booking.recorder.project,
         )
 
 
@@ -77,7 +89,7 @@ def name_files(booking: Booking) -> tuple[str, str]:
     return folder, name
 
 
-def _spec(booking: Booking, node: Node, previous: Workload | None) -> dict[str, Any]:
+def _spec(booking: Booking, previous: Workload | None) -> dict[str, Any]:
     recorder = booking.recorder
     folder, name = name_files(booking)
     known_parts = [part.get("number", 0) for part in (previous.progress.get("parts", []) if previous else [])]
@@ -88,7 +100,7 @@ def _spec(booking: Booking, node: Node, previous: Workload | None) -> dict[str, 
         "container": recorder.container,
         "ends_at": booking.closes_at.isoformat(),
         "first_part": max(known_parts, default=0) + 1,
-        "preview": f"live/booking-{booking.pk}",
+        "preview": f"{PREVIEW_FOLDER}/booking-{booking.pk}",
         "video_bitrate": recorder.video_bitrate,
         "min_free_bytes": settings.MIN_FREE_DISK_MB * MEGABYTE // 2,
     }
@@ -103,8 +115,3 @@ def _secret(booking: Booking) -> dict[str, Any]:
     url = full_url(recorder.source_type, recorder.address, secrets)
     options = options_for(recorder.source_type, recorder.address)
     return {"source": {"url": url, "options": options}, "redact": words_to_redact(secrets)}
-
-
-def margin() -> timedelta:
-    """How long after its window a worker has ended by itself."""
-    return timedelta(seconds=30)

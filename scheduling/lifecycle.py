@@ -11,12 +11,14 @@ from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.placement import NoPlace
 from nodes.ports import PortTaken, release
-from scheduling.capturing import ask_for_worker, margin
+from scheduling.capturing import ask_for_worker
 from scheduling.models import Booking
-from scheduling.outcomes import conclude, copy_progress
+from scheduling.outcomes import STOPPED_BY_HAND, conclude, copy_progress
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now, house_time
 from station.models.alert import Severity
+from station.redaction import redact
+from station.sealing import CannotOpen
 from station.states import SCHEDULER
 
 logger = logging.getLogger(__name__)
@@ -25,6 +27,7 @@ State = Booking.State
 BACKOFF_SECONDS = (1, 2, 5, 10, 30)
 NO_SIGNAL_AFTER = timedelta(seconds=10)
 PREDECESSOR_PATIENCE = timedelta(seconds=10)
+END_MARGIN = timedelta(seconds=30)
 START_ALLOWANCE = Booking.DEADLINES[State.STARTING]
 
 
@@ -34,12 +37,25 @@ def step(now: datetime) -> datetime | None:
     for booking in [*bookings.due(now), *bookings.active()]:
         try:
             advance(booking, database_now())
-        except Exception:
+        except Exception as error:  # whatever it is, it must not stop the others, and somebody must hear of it
             logger.exception("A booking could not be looked after. booking=%s", booking.pk)
+            text = redact(f"{type(error).__name__}: {error}")
+            _alert(booking, "trouble", f"{booking} could not be looked after", text, database_now(), Severity.CRITICAL)
+    unwant_leftovers(now)
     if Booking.objects.active().exists():
         return now + timedelta(seconds=1)
     waiting = Booking.objects.filter(state=State.PLANNED).order_by("opens_at").values_list("opens_at", flat=True)
     return waiting.first()
+
+
+def unwant_leftovers(now: datetime) -> int:
+    """A worker is wanted only as long as its booking is active: whatever went wrong, none runs on for an ended one."""
+    rows = Workload.objects.filter(is_wanted=True, removed_at=None, owner__startswith="booking:")
+    owners = set(rows.values_list("owner", flat=True))
+    active = {f"booking:{pk}" for pk in Booking.objects.active().values_list("pk", flat=True)}
+    return sum(
+        workloads.unwant(owner, now=now, by=SCHEDULER, note="its booking has ended") for owner in owners - active
+    )
 
 
 def advance(booking: Booking, now: datetime) -> None:
@@ -60,7 +76,7 @@ def request_stop(booking: Booking, *, now: datetime, by: str) -> bool:
     """Somebody wants it to end now. What is recorded is kept."""
     if not booking.may_move(State.STOPPING):
         return False
-    if not booking.move(State.STOPPING, now=now, by=by, note="stopped by hand"):
+    if not booking.move(State.STOPPING, now=now, by=by, note="stopped by hand", outcome=STOPPED_BY_HAND):
         return False
     workloads.unwant(booking.owner, now=now, by=by, note="stopped by hand")
     return True
@@ -99,6 +115,11 @@ def _bring_up(booking: Booking, now: datetime) -> None:
         except (NoPlace, PortTaken, workloads.NoControlPort) as fault:
             _wait_to_retry(booking, f"No place to run: {fault}", now)
             return
+        except CannotOpen as fault:
+            _wait_to_retry(booking, str(fault), now)
+            return
+        if workload is None:
+            return
     if workload.is_over:
         _after_worker_ended(booking, workload, now)
     elif workload.state == Workload.State.RUNNING and is_really_recording(workload):
@@ -109,7 +130,8 @@ def _bring_up(booking: Booking, now: datetime) -> None:
 
 def is_really_recording(workload: Workload) -> bool:
     """Frames alone are a promise (the encoder holds them back); bytes on the disk are a recording."""
-    return bool(workload.progress.get("frames") and workload.progress.get("bytes"))
+    progress = workload.progress
+    return bool(progress.get("bytes") and (progress.get("frames") or progress.get("seconds")))
 
 
 def _predecessor_lingers(booking: Booking, now: datetime) -> bool:
@@ -127,7 +149,7 @@ def _note_recording(booking: Booking, workload: Workload, now: datetime) -> None
         now=now,
         note=f"first frame; on {workload.node.name}",
         first_frame_at=booking.first_frame_at or (datetime.fromisoformat(first) if first else now),
-        deadline_at=booking.closes_at + margin(),
+        deadline_at=booking.closes_at + END_MARGIN,
     )
     if moved:
         logger.info("Recording. booking=%s node=%s", booking.pk, workload.node.name)
@@ -152,13 +174,20 @@ def _look_after(booking: Booking, now: datetime) -> None:
 
 
 def _after_worker_ended(booking: Booking, workload: Workload | None, now: datetime) -> None:
-    """The worker ended and the window is open: a full disk or its own end time is the end, all else is a retry."""
+    """The worker ended and the window is open: a full disk or its own end time is the end, all else is a retry.
+
+    Its clock may be a moment ahead of ours, so its own end time may come before the window closes for us.
+    """
     if workload is not None:
         copy_progress(booking, workload)
         if workload.exit_reason == "disk_full":
             _alert(booking, "disk_full", f"{booking}: the disk is full", workload.error, now, Severity.CRITICAL)
             booking.move(State.STOPPING, now=now, note="the disk is full", outcome="disk_full")
             workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="the disk is full")
+            return
+        parts = workload.progress.get("parts") or [{}]
+        if parts[-1].get("end_reason") == "ended":
+            _end_window(booking, now)
             return
     error = (workload.error or workload.exit_reason) if workload else "the worker is gone"
     _wait_to_retry(booking, error, now)
@@ -206,13 +235,18 @@ def _bring_down(booking: Booking, now: datetime) -> None:
         return
     release(booking.owner, now=now)
     conclude(booking, workload, now)
-    for trouble in ("not_stopping", "no_signal", "not_starting"):
+    for trouble in ("not_stopping", "no_signal", "not_starting", "trouble"):
         resolve_alert(f"{trouble}:{booking.owner}", now=now, note="it is over")
 
 
 def _note_no_signal(booking: Booking, workload: Workload, now: datetime) -> None:
     """R-15: a lost source is not a node's fault. Tell people; the worker keeps trying by itself."""
-    error = workload.progress.get("error") or "The source sends no picture."
+    error = str(workload.progress.get("error") or "The source sends no picture.")
+    if not booking.errors or booking.errors[-1]["error"] != error:
+        entry = {"at": now.isoformat(), "attempt": booking.attempts, "error": error}
+        booking.errors = [*booking.errors, entry][-200:]
+        Booking.objects.filter(pk=booking.pk).update(errors=booking.errors)
+        logger.warning("No signal. booking=%s error=%s", booking.pk, error)
     _alert(booking, "no_signal", f"{booking}: no signal", error, now, Severity.CRITICAL)
     if booking.state == State.STARTING and booking.deadline_at and now > booking.deadline_at:
         Booking.objects.filter(pk=booking.pk).update(deadline_at=now + START_ALLOWANCE)

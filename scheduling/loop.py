@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from types import FrameType
 
 from django.conf import settings
-from django.db import Error, close_old_connections, connection
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.utils.module_loading import import_string
 
 from station.clock import database_now
@@ -39,7 +39,7 @@ class Loop:
             try:
                 seconds = self.run_once()
                 failures = 0
-            except Error as error:
+            except (OperationalError, InterfaceError) as error:
                 seconds = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
                 failures += 1
                 logger.error("The database does not answer; trying again. error=%s", str(error).strip())
@@ -56,8 +56,8 @@ class Loop:
         for path, step in self.steps:
             try:
                 wake = step(now)
-            except Error:
-                raise
+            except (OperationalError, InterfaceError):
+                raise  # the database is away: no step can do anything
             except Exception:
                 logger.exception("A step failed. step=%s", path)
                 continue

@@ -61,17 +61,20 @@ def stop_now(recorder: Recorder, *, by: str) -> Outcome:
 
 def stop_booking(booking: Booking, *, by: str) -> Outcome:
     before = booking.state
-    now = database_now()
-    if booking.state not in {State.STOPPING, State.CANCELLING} and not request_stop(booking, now=now, by=by):
-        booking.refresh_from_db()
-        if booking.is_over:
-            return Outcome(False, f"{booking} had already ended: {booking.state_word}.", booking)
+    while booking.state not in {State.STOPPING, State.CANCELLING}:
+        if booking.is_over or booking.state in {State.PLANNED, State.ARMED}:
+            return Outcome(False, f"{booking} is not running: {booking.state_word}.", booking)
+        if not request_stop(booking, now=database_now(), by=by):
+            booking.refresh_from_db()  # somebody moved it in this moment: look again, the stop stands
     audit.record(by, "stop", booking.recorder, before={"state": before}, after={"state": booking.state})
     _drive(booking, lambda: booking.is_over)
     if not booking.is_over:
         return Outcome(False, f"{booking} is told to stop; it has not confirmed it yet. Airlock keeps trying.", booking)
-    size = f"{booking.size_bytes / 1e6:.1f} MB in {len(booking.parts)} part(s), {booking.folder}"
     is_good = booking.state == State.COMPLETED
+    if not booking.size_bytes:
+        return Outcome(is_good, f"Stopped. {booking}: nothing had been recorded.", booking)
+    count = "1 part" if len(booking.parts) == 1 else f"{len(booking.parts)} parts"
+    size = f"{booking.size_bytes / 1e6:.1f} MB in {count}, folder {booking.folder}"
     return Outcome(is_good, f"Stopped. {booking}: {booking.state_word}, {size}.", booking)
 
 
@@ -99,6 +102,12 @@ def _clean_up(booking: Booking) -> None:
         reconcile(workload.pk)
 
 
+def sentence(text: str) -> str:
+    """Closed with a full stop, so that another sentence can follow."""
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
 def _tell_start(booking: Booking) -> Outcome:
     workload = workloads.latest(booking.owner)
     where = f" on {workload.node}" if workload else ""
@@ -110,10 +119,11 @@ def _tell_start(booking: Booking) -> Outcome:
     if booking.state == State.RETRY_WAIT:
         error = booking.errors[-1]["error"] if booking.errors else "unknown"
         left = spoken((booking.closes_at - booking.starts_at).total_seconds())
-        return Outcome(False, f"{booking} could not start: {error} Airlock tries again for {left}.", booking)
+        return Outcome(False, f"{booking} could not start: {sentence(error)} Airlock tries again for {left}.", booking)
     if workload is not None and workload.state == Workload.State.RUNNING:
         error = workload.progress.get("error") or "no picture from the source yet"
-        return Outcome(False, f"{booking} is up{where} and waits for a signal: {error}", booking)
+        text = f"{booking} is up{where} and waits for a signal: {sentence(error)} It keeps trying."
+        return Outcome(False, text, booking)
     word = booking.state_word
     reason = f" ({workload.error})" if workload and workload.error else ""
     return Outcome(False, f"{booking} is still {word}{where}{reason}; Airlock keeps at it.", booking)

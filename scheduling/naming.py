@@ -9,7 +9,8 @@ from django.core.exceptions import ValidationError
 
 PLACEHOLDERS = ("project", "recorder", "date", "year", "month", "day", "time", "booking")
 DEFAULT_FOLDER = "{project}/{recorder}/{date}"
-MAX_PART_BYTES = 120
+MAX_PART_BYTES = 60
+PREVIEW_FOLDER = "live"
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _FORBIDDEN = re.compile(r"[^\w .,()+=@-]+")
 
@@ -59,7 +60,10 @@ def render_folder(template: str, values: Values) -> str:
         "time": starts.strftime("%H%M"),
     }
     parts = [_FIELD.sub(lambda found: safe_part(fills[found[1]]), part) for part in template.split("/")]
-    return "/".join(safe_part(part) for part in parts)
+    safe = [safe_part(part) for part in parts]
+    if safe[0].lower() == PREVIEW_FOLDER:  # the previews' own folder, which is cleared
+        safe[0] += "-recordings"
+    return "/".join(safe)
 
 
 def file_name(values: Values) -> str:

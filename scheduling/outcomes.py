@@ -1,5 +1,6 @@
 """What came of a recording: progress copied while it runs, and the verdict at the end."""
 
+import itertools
 import logging
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,11 @@ from station.models.alert import Severity
 logger = logging.getLogger(__name__)
 
 State = Booking.State
-TOLERATED_GAP_SECONDS = 1.0
+STOPPED_BY_HAND = "stopped_by_hand"
+DISK_FULL = "disk_full"
+# A start by hand needs a moment until the first frame, and the last one is reported a moment early.
+TOLERATED_SECONDS = 5.0
+MIN_GAP_SECONDS = 0.5
 
 
 def copy_progress(booking: Booking, workload: Workload) -> None:
@@ -21,7 +26,7 @@ def copy_progress(booking: Booking, workload: Workload) -> None:
     parts = merge_parts(booking.parts, progress.get("parts", []))
     changes = {
         "parts": parts,
-        "gaps": progress.get("gaps") or booking.gaps,
+        "gaps": find_gaps(parts, [*booking.gaps, *progress.get("gaps", [])]),
         "frames": sum(part.get("frames", 0) for part in parts),
         "size_bytes": sum(part.get("bytes", 0) for part in parts),
     }
@@ -37,6 +42,32 @@ def merge_parts(known: list[dict[str, Any]], reported: list[dict[str, Any]]) -> 
     return [by_number[number] for number in sorted(by_number)]
 
 
+def find_gaps(parts: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Gaps inside of parts as the worker reported them, and those between parts, whichever node wrote them."""
+    inside = {gap["from_at"]: gap for gap in reported if gap.get("reason") == "no_signal"}
+    gaps = list(inside.values())
+    framed = [part for part in parts if part.get("first_frame_at") and part.get("last_frame_at")]
+    for before, after in itertools.pairwise(framed):
+        seconds = _seconds(before["last_frame_at"], after["first_frame_at"])
+        if seconds >= MIN_GAP_SECONDS:
+            gap = {"from_at": before["last_frame_at"], "to_at": after["first_frame_at"], "seconds": round(seconds, 3)}
+            gaps.append({**gap, "reason": before.get("end_reason") or "worker_died"})
+    return sorted(gaps, key=lambda gap: str(gap["from_at"]))
+
+
+def missing_seconds(booking: Booking, until: datetime) -> float:
+    """How much of the window, as far as it was meant to last, no part holds."""
+    wanted = max(0.0, (min(until, booking.closes_at) - booking.opens_at).total_seconds())
+    held = 0.0
+    for part in booking.parts:
+        if part.get("first_frame_at") and part.get("last_frame_at"):
+            first = max(datetime.fromisoformat(part["first_frame_at"]), booking.opens_at)
+            last = min(datetime.fromisoformat(part["last_frame_at"]), until, booking.closes_at)
+            held += max(0.0, (last - first).total_seconds())
+    held -= sum(float(gap["seconds"]) for gap in booking.gaps if gap.get("reason") == "no_signal")
+    return max(0.0, wanted - held)
+
+
 def conclude(booking: Booking, workload: Workload | None, now: datetime) -> None:
     """The last move of a booking whose worker is gone."""
     if workload is not None:
@@ -44,24 +75,37 @@ def conclude(booking: Booking, workload: Workload | None, now: datetime) -> None
     if booking.state == State.CANCELLING:
         booking.move(State.CANCELLED, now=now, note="cancelled")
         return
-    lost = sum(float(gap.get("seconds", 0)) for gap in booking.gaps)
-    if not booking.frames:
-        to, note = State.FAILED, "nothing was recorded"
-    elif booking.outcome == "disk_full":
+    until = booking.state_since_at  # when it was told to stop
+    missing = missing_seconds(booking, until)
+    by_hand = booking.outcome == STOPPED_BY_HAND
+    if not booking.size_bytes:
+        to, note = State.FAILED, "stopped before anything was recorded" if by_hand else "nothing was recorded"
+    elif booking.outcome == DISK_FULL:
         to, note = State.PARTIAL, "the disk was full; what was recorded is kept"
-    elif lost > TOLERATED_GAP_SECONDS or (workload and workload.state != Workload.State.EXITED):
-        to, note = State.PARTIAL, f"{len(booking.gaps)} gaps, {lost:.1f} s missing"
+    elif missing > TOLERATED_SECONDS:
+        to, note = (
+            State.PARTIAL,
+            f"{missing:.1f} s are missing, {len(booking.gaps)} gap(s) in {len(booking.parts)} part(s)",
+        )
     else:
         to, note = State.COMPLETED, f"{booking.frames} frames in {len(booking.parts)} part(s)"
     if booking.move(to, now=now, note=note, outcome=booking.outcome or str(to)):
         logger.info("Booking ended. booking=%s state=%s note=%s", booking.pk, to, note)
-        if to != State.COMPLETED:
-            raise_alert(
-                f"{to}:{booking.owner}",
-                f"{booking} ended {to}: {note}",
-                now=now,
-                severity=Severity.CRITICAL if to == State.FAILED else Severity.WARNING,
-                text="\n".join(str(error.get("error", "")) for error in booking.errors[-5:]),
-                subject=booking.owner,
-                project=booking.recorder.project,
-            )
+        if to != State.COMPLETED and not (by_hand and to == State.FAILED):
+            _tell(booking, to, note, now)
+
+
+def _tell(booking: Booking, to: str, note: str, now: datetime) -> None:
+    raise_alert(
+        f"{to}:{booking.owner}",
+        f"{booking} ended {to}: {note}",
+        now=now,
+        severity=Severity.CRITICAL if to == State.FAILED else Severity.WARNING,
+        text="\n".join(str(error.get("error", "")) for error in booking.errors[-5:]),
+        subject=booking.owner,
+        project=booking.recorder.project,
+    )
+
+
+def _seconds(first: str, second: str) -> float:
+    return (datetime.fromisoformat(second) - datetime.fromisoformat(first)).total_seconds()

@@ -54,6 +54,17 @@ HARMLESS = {
     SourceType.RTSP: set(),
     SourceType.HLS: set(),
 }
+# Which secrets an address of each type can carry; others are not kept and never sent.
+SECRETS_OF_TYPE: dict[str, frozenset[str]] = {
+    SourceType.SRT: frozenset({"passphrase", "query"}),
+    SourceType.RTMP: frozenset({"stream_key", "query"}),
+    SourceType.RTP: frozenset(),
+    SourceType.UDP: frozenset(),
+    SourceType.RTSP: frozenset({"username", "password", "query"}),
+    SourceType.HLS: frozenset({"username", "password", "query"}),
+    SourceType.DECKLINK: frozenset(),
+    SourceType.TEST: frozenset(),
+}
 # Where the one secret field of the form goes, for each type.
 SECRET_NAMES = {
     SourceType.SRT: "passphrase",
@@ -62,7 +73,16 @@ SECRET_NAMES = {
     SourceType.HLS: "password",
 }
 _HOST = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$")
-_PARAMETER = re.compile(r"^[\w.:,+-]*$")
+_NUMBER = re.compile(r"^[0-9]{1,10}$", re.ASCII)
+# Parameters whose values are not plain numbers.
+VALUES = {
+    "mode": re.compile(r"^(caller|listener|rendezvous)$"),
+    "transtype": re.compile(r"^(live|file)$"),
+    "listen": re.compile(r"^[01]$"),
+    "localaddr": re.compile(r"^[0-9A-Fa-f.:]+$"),
+    "sources": re.compile(r"^[0-9A-Fa-f.:,]+$"),
+}
+MIN_SECRET_LENGTH = 4
 NEEDS_PORT = {SourceType.SRT, SourceType.RTP, SourceType.UDP}
 
 
@@ -107,6 +127,8 @@ def _parse_url(kind: SourceType, text: str) -> Parsed:
     if kind in NEEDS_PORT and not port:
         raise ValidationError(f"The port is missing. Example: {EXAMPLES[kind]}.")
     secrets: dict[str, str] = {}
+    if (parts.username or parts.password) and "password" not in SECRETS_OF_TYPE[kind]:
+        raise ValidationError("An address of this type has no user name or password.")
     if parts.username:
         secrets["username"] = unquote(parts.username)
     if parts.password:
@@ -129,10 +151,12 @@ def _split_query(kind: SourceType, query: str) -> tuple[list[tuple[str, str]], d
     secrets: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in HARMLESS[kind]:
-            if not _PARAMETER.match(value):
+            if not VALUES.get(name, _NUMBER).match(value):
                 raise ValidationError(f"The parameter {name} has a value that is not valid.")
             shown.append((name, value))
         elif kind is SourceType.SRT and name == "passphrase":
+            if not 10 <= len(value) <= 79:
+                raise ValidationError("An SRT passphrase has 10 to 79 characters.")
             secrets["passphrase"] = value
         else:
             hidden.append((name, value))
@@ -166,6 +190,7 @@ def full_url(source_type: str, address: str, secrets: dict[str, str]) -> str:
     kind = SourceType(source_type)
     if kind in {SourceType.TEST, SourceType.DECKLINK}:
         return address
+    secrets = {name: value for name, value in secrets.items() if name in SECRETS_OF_TYPE[kind]}
     parts = urlsplit(address)
     netloc = parts.netloc
     if secrets.get("username") or secrets.get("password"):
@@ -224,5 +249,6 @@ def words_to_redact(secrets: dict[str, Any]) -> list[str]:
             continue
         found |= {str(value), quote(str(value)), quote(str(value), safe="")}
         if name == "query":
-            found |= {part for _, part in parse_qsl(str(value)) if part}
-    return sorted(found, key=len, reverse=True)
+            found |= {part for _, part in parse_qsl(str(value))}
+    # A word of a letter or two would blank out half of what ffmpeg says and hide nothing.
+    return sorted((word for word in found if len(word) >= MIN_SECRET_LENGTH), key=len, reverse=True)

@@ -8,6 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from nodes import workloads
+from nodes.models import Workload
 from nodes.workerclient import WorkerSilent, fetch_preview
 from scheduling.manual import running_booking
 from scheduling.models import Booking, Recorder
@@ -44,6 +45,15 @@ def booking_frame(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponse(reply.body, content_type="image/jpeg") if reply.status == 200 else no_picture
 
 
+def trouble_of(booking: Booking, workload: Workload | None) -> str:
+    """What stands between this booking and a picture, in words; empty if nothing does."""
+    if booking.state == Booking.State.RETRY_WAIT and booking.errors:
+        return str(booking.errors[-1]["error"])
+    if workload is not None and not workload.progress.get("signal"):
+        return str(workload.progress.get("error") or workload.error)
+    return ""
+
+
 def now_context(recorder: Recorder) -> dict[str, object]:
     booking = running_booking(recorder)
     if booking is None:
@@ -57,7 +67,7 @@ def now_context(recorder: Recorder) -> dict[str, object]:
         "badge": state_badge(booking),
         "workload": workload,
         "signal": workload.progress.get("signal") if workload else None,
-        "error": booking.errors[-1]["error"] if booking.errors and booking.state == "retry_wait" else "",
+        "error": trouble_of(booking, workload),
         "megabytes": booking.size_bytes / 1e6,
         "recorded": spoken(sum(seconds)),
         "remaining": spoken(max(0.0, (booking.ends_at - now).total_seconds())),

@@ -73,7 +73,12 @@ def acknowledge(alert: Alert, *, now: datetime, by: str) -> bool:
 def resolve_alert(key: str, *, now: datetime, by: str = SCHEDULER, note: str = "") -> bool:
     """The trouble `key` is over. True if it was known."""
     alert = Alert.objects.filter(key=key).exclude(state=Alert.State.RESOLVED).first()
-    if alert is None:
+    return alert is not None and resolve(alert, now=now, by=by, note=note)
+
+
+def resolve(alert: Alert, *, now: datetime, by: str, note: str = "") -> bool:
+    """This very alert is over."""
+    if not alert.may_move(Alert.State.RESOLVED):
         return False
     with transaction.atomic():
         if not alert.move(Alert.State.RESOLVED, now=now, by=by, note=note):

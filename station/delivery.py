@@ -5,10 +5,12 @@ import hmac
 import json
 import logging
 import smtplib
+import threading
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.core.mail import send_mail
+from django.db import connections
 from django.db.models import Min
 
 from station.clock import database_now, house_time
@@ -22,15 +24,36 @@ logger = logging.getLogger(__name__)
 BACKOFF_SECONDS = (10, 30, 60, 300, 900, 3600)
 BATCH = 25
 LEASE = timedelta(seconds=60)
+PAUSE = timedelta(seconds=1)
+
+
+_thread: threading.Thread | None = None
 
 
 def step(now: datetime) -> datetime | None:
-    """Send what is due; answer when the next message is."""
-    for delivery in AlertDelivery.objects.due(now).select_related("alert", "route", "alert__project")[:BATCH]:
-        send(delivery, now)
+    """Send what is due on a thread of its own, so that a dead mail server delays no recording."""
+    global _thread
+    if AlertDelivery.objects.due(now).exists() and (_thread is None or not _thread.is_alive()):
+        _thread = threading.Thread(target=_send_and_close, name="delivery", daemon=True)
+        _thread.start()
     waiting = AlertDelivery.objects.filter(outcome__in=["pending", "failed"])
     upcoming: datetime | None = waiting.aggregate(next=Min("next_attempt_at"))["next"]
-    return upcoming
+    return max(upcoming, now + PAUSE) if upcoming else None
+
+
+def _send_and_close() -> None:
+    try:
+        send_due(database_now())
+    except Exception:
+        logger.exception("Alerts could not be sent.")
+    finally:
+        connections.close_all()
+
+
+def send_due(now: datetime) -> int:
+    """One attempt for everything that is due, oldest first; returns how many were sent."""
+    due = AlertDelivery.objects.due(now).order_by("id").select_related("alert", "route", "alert__project")
+    return sum(send(delivery, database_now()) for delivery in due[:BATCH])
 
 
 def send(delivery: AlertDelivery, now: datetime) -> bool:
@@ -43,7 +66,9 @@ def send(delivery: AlertDelivery, now: datetime) -> bool:
     delivery.attempts += 1
     try:
         _transmit(delivery)
-    except (OutboundError, OSError, smtplib.SMTPException, CannotOpen) as error:
+    except Exception as error:  # a message that cannot be sent, for whatever reason, must not hold up the others
+        if not isinstance(error, (OutboundError, OSError, smtplib.SMTPException, CannotOpen)):
+            logger.exception("An alert cannot be sent. delivery=%s", delivery.pk)
         _note_failure(delivery, redact(str(error) or type(error).__name__))
         return False
     AlertDelivery.objects.filter(pk=delivery.pk).update(
@@ -69,7 +94,7 @@ def _transmit(delivery: AlertDelivery) -> None:
     alert, route = delivery.alert, delivery.route
     if route.channel == AlertRoute.Channel.MAIL:
         lines = [alert.text, "", f"Raised {house_time(alert.raised_at)}, seen {alert.times_seen} times."]
-        title = f"[Airlock] {delivery.what}: {alert.title}"
+        title = " ".join(f"[Airlock] {delivery.what}: {alert.title}".split())
         send_mail(title, "\n".join(lines), settings.DEFAULT_FROM_EMAIL, [route.target])
         return
     body = json.dumps(

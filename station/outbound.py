@@ -25,6 +25,10 @@ class Answer:
 
 def check_url_form(url: str) -> None:
     parts = urlsplit(url)
+    try:
+        parts.port  # noqa: B018  (reading it checks it)
+    except ValueError as error:
+        raise ValidationError("The port in the address is not valid.") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValidationError("Give a complete address that begins with https:// or http://.")
     if parts.username or parts.password:
@@ -35,7 +39,7 @@ def _address_of(host: str, port: int) -> str:
     """The numeric address we will really connect to, checked: a name cannot lead us home (S-09)."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise OutboundError(f"{host} has no address: {error}") from error
     allowed = [ipaddress.ip_network(network) for network in settings.WEBHOOK_ALLOWED_NETWORKS]
     for *_, sockaddr in found:

@@ -75,8 +75,11 @@ def only_visible(rows: models.QuerySet[Row], user: Any, permission: str) -> mode
 
 def project_id_of(instance: models.Model) -> int | None:
     """The project an object belongs to: its own, or that of the object it hangs on (`project_path`)."""
+    path: str = getattr(type(instance), "project_path", "project")
+    if path == "pk":  # it is a project
+        return int(instance.pk)
     target: Any = instance
-    for name in getattr(type(instance), "project_path", "project").split("__"):
+    for name in path.split("__"):
         target = getattr(target, name, None)
     return target.pk if target is not None else None
 

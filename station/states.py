@@ -59,7 +59,10 @@ class Machine(models.Model):
         return to in self.MOVES[self.state]
 
     def move(self, to: str, *, now: datetime, by: str = SCHEDULER, note: str = "", **changes: Any) -> bool:
-        """Go from the state this object was read in to `to`, if the row is still there. True if we did it."""
+        """Go from the state this object was read in to `to`, if the row is still there. True if we did it.
+
+        "Still there" means the same stay in the state, not only its name: a row that left and came back is another.
+        """
         old = self.state
         if not self.may_move(to):
             raise IllegalMove(f"{self._meta.model_name} {self.pk}: {old} -> {to} is not a legal move")
@@ -67,7 +70,11 @@ class Machine(models.Model):
         changes.setdefault("deadline_at", now + limit if limit and self.MOVES[to] else None)
         changes = {"state": to, "state_since_at": now, **changes}
         with transaction.atomic():
-            rows = type(self)._base_manager.filter(pk=self.pk, state=old).update(**changes)
+            rows = (
+                type(self)
+                ._base_manager.filter(pk=self.pk, state=old, state_since_at=self.state_since_at)
+                .update(**changes)
+            )
             if not rows:
                 return False
             self.events.create(at=now, old=old, new=to, by=by, note=note)

@@ -65,6 +65,9 @@ class Worker:
         found = [pid for pid in children_of(self.process.pid) if "tee" in command_of(pid)]
         return found[0] if found else 0
 
+    def preview_pids(self) -> list[int]:
+        return [pid for pid in children_of(self.process.pid) if "frame.jpg" in command_of(pid)]
+
     def stop(self) -> dict[str, Any]:
         self.process.send_signal(signal.SIGTERM)
         return self.wait_end()

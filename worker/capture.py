@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -16,11 +17,11 @@ from typing import Any
 
 from worker import exits
 from worker.config import CaptureConfig, ConfigError, inside, parse_capture, read_line
-from worker.ffmpeg import Binary, Ffmpeg, find_binary, redact
+from worker.ffmpeg import Binary, Ffmpeg, find_binary, list_decklinks, redact
 from worker.httpd import Server
 from worker.journal import Journal, Part, iso
 from worker.preview import Preview
-from worker.sources import build_input
+from worker.sources import build_input, nth_decklink
 
 LOOK_SECONDS = 0.25
 STALL_SECONDS = 15.0
@@ -37,6 +38,12 @@ STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST = (
     "source_lost",
 )
 FINAL = {STOPPED, ENDED, DISK_FULL}
+WORDS = {
+    STALLED: "ffmpeg stood still and was replaced",
+    DIED: "ffmpeg ended unexpectedly",
+    SOURCE_LOST: "the source cannot be read",
+    DISK_FULL: "the disk is full",
+}
 
 
 def run() -> int:
@@ -54,7 +61,11 @@ def run() -> int:
     if binary is None:
         print("no ffmpeg on this machine", flush=True)
         return exits.BAD_CONFIG
-    capture = Capture(config, binary)
+    try:
+        capture = Capture(config, binary)
+    except OSError as error:
+        print(f"the media folder cannot be used: {error}", flush=True)
+        return exits.CANNOT_WRITE
     signal.signal(signal.SIGTERM, lambda *_: capture.ask_to_stop())
     signal.signal(signal.SIGINT, lambda *_: capture.ask_to_stop())
     try:
@@ -82,6 +93,8 @@ class Capture:
         self.preview_folder = inside(config.media, config.preview) if config.preview else None
         self.journal = Journal.open(inside(config.media, config.folder), config.name, config.container)
         self._stop = threading.Event()
+        self._lost_at: datetime | None = None
+        self._looked_at = time.monotonic()
 
     def ask_to_stop(self) -> None:
         self._stop.set()
@@ -102,6 +115,7 @@ class Capture:
             failures = 0 if had_frames else failures + 1
             if not had_frames:
                 self.state = "no_signal"
+            self._looked_at = time.monotonic()
             self._stop.wait(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
             reason = self._reason_to_end()
         self.state = "done"
@@ -131,6 +145,7 @@ class Capture:
             "started_at": iso(self.started_at),
             "ends_at": iso(self.ends_at),
             "folder": self.config.folder,
+            "loop_age_seconds": round(time.monotonic() - self._looked_at, 1) if self.state != "done" else 0.0,
             "restarts": self.restarts,
             "error": self.error,
             "free_bytes": self._free_bytes(),
@@ -144,12 +159,15 @@ class Capture:
     def _record_part(self, preview: Preview | None) -> tuple[str, bool]:
         """One ffmpeg from start to end; returns why it ended and whether it got a picture."""
         try:
-            feed = build_input(self.config.source, can_look_up_names=not self.binary.is_static)
-        except ConfigError as error:
+            feed = build_input(
+                self.config.source,
+                can_look_up_names=not self.binary.is_static,
+                device_name=lambda index: nth_decklink(list_decklinks(self.binary), index),
+            )
+        except (ConfigError, OSError, subprocess.SubprocessError) as error:
             self.error = redact(str(error), self.config.secrets)
             return SOURCE_LOST, False
-        if preview:
-            preview.keep_running()
+        self._keep_preview(preview)
         part = self.journal.begin(self.config.first_part, datetime.now(UTC))
         arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", "0.25"]
         arguments += [*feed.arguments, *self._outputs(part, feed.is_raw, preview)]
@@ -162,7 +180,7 @@ class Capture:
             words = ffmpeg.last_words()
             if "No space left on device" in words:
                 reason = DISK_FULL
-            self.error = f"{reason} (exit code {code}): {words}"
+            self.error = f"{WORDS[reason]}: {words}" if words else f"{WORDS[reason]} (exit code {code})"
         had_frames = bool(part.frames)
         self.journal.finish(part, reason)
         self.ffmpeg = self.part = None
@@ -171,6 +189,7 @@ class Capture:
     def _watch(self, ffmpeg: Ffmpeg, part: Part, preview: Preview | None) -> str:
         """Stay with one ffmpeg until there is a reason to end it, or it ended by itself."""
         self.state = "connecting"
+        self._lost_at = None
         saved_at = time.monotonic()
         while True:
             self._stop.wait(min(LOOK_SECONDS, max(0.0, self._seconds_left())))
@@ -184,21 +203,41 @@ class Capture:
             if ffmpeg.idle_seconds() > STALL_SECONDS and (part.first_frame_at or not self._is_listener()):
                 return STALLED
             if part.first_frame_at:
-                self.state = "recording" if ffmpeg.idle_seconds() < NO_SIGNAL_SECONDS else "no_signal"
+                self._note_signal(ffmpeg, part)
             elif ffmpeg.idle_seconds() > NO_SIGNAL_SECONDS:
                 self.state = "no_signal"
             if time.monotonic() - saved_at > 2:
                 saved_at = time.monotonic()
                 self.journal.measure(part, ffmpeg.progress.frames, ffmpeg.progress.out_seconds)
                 self.journal.save()
-            if preview:
-                preview.keep_running()
+            self._keep_preview(preview)
+
+    def _note_signal(self, ffmpeg: Ffmpeg, part: Part) -> None:
+        """Picture or no picture within a running part; when it comes back, the gap is written down."""
+        idle = ffmpeg.idle_seconds()
+        if idle >= NO_SIGNAL_SECONDS:
+            self.state = "no_signal"
+            if self._lost_at is None:
+                self._lost_at = datetime.now(UTC) - timedelta(seconds=idle)
+            return
+        self.state = "recording"
+        if self._lost_at is not None:
+            self.journal.note_silence(part, self._lost_at, datetime.now(UTC) - timedelta(seconds=idle))
+            self._lost_at = None
 
     def _note_first_frame(self, ffmpeg: Ffmpeg, part: Part) -> None:
         now = datetime.now(UTC)
         began = now - timedelta(seconds=min(ffmpeg.progress.out_seconds, time.monotonic() - ffmpeg.spawned_at))
         self.journal.note_first_frame(part, began)
         self.state, self.error = "recording", ""
+
+    def _keep_preview(self, preview: Preview | None) -> None:
+        """The picture for people is never a reason to lose the recording."""
+        try:
+            if preview:
+                preview.keep_running()
+        except OSError as error:
+            print(f"no preview: {error}", flush=True)
 
     def _outputs(self, part: Part, is_raw: bool, preview: Preview | None) -> list[str]:
         if is_raw:
@@ -218,6 +257,7 @@ class Capture:
         return [*codec, "-f", "tee", "|".join(slaves)]
 
     def _reason_to_end(self) -> str:
+        self._looked_at = time.monotonic()
         if self._stop.is_set():
             return STOPPED
         if self._seconds_left() <= 0:

@@ -5,6 +5,7 @@ DISK_FULL = 3
 BAD_CONFIG = 64
 NO_CONFIG = 65
 INTERNAL = 70
+CANNOT_WRITE = 74
 PORT_TAKEN = 98
 
 REASONS = {
@@ -13,5 +14,6 @@ REASONS = {
     BAD_CONFIG: "bad_config",
     NO_CONFIG: "no_config",
     INTERNAL: "internal_error",
+    CANNOT_WRITE: "cannot_write",
     PORT_TAKEN: "port_taken",
 }

@@ -1,5 +1,6 @@
 """Finding ffmpeg, starting it, reading its progress, and ending it, with nothing of it ever left behind."""
 
+import contextlib
 import ctypes
 import os
 import re
@@ -14,10 +15,19 @@ from dataclasses import dataclass, field
 
 _libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
+KILL_SECONDS = 5.0
+_PREFIX = re.compile(r"^\[[^\]]+ @ 0x[0-9a-f]+\] ")
+_CHATTER = re.compile(r"^ffmpeg stats|pipe:0|^Exiting normally|^\s|^Input #|^Output #|^Stream mapping|^Press \[q\]")
 _FPS = re.compile(r"Stream #\S+.*Video:.*?([\d.]+) fps")
 _URL_SECRETS = (
     (re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@'\"]+@", re.IGNORECASE), r"\1***@"),
-    (re.compile(r"(\b(?:passphrase|password|token|key|secret|streamid)=)[^&\s'\"]+", re.IGNORECASE), r"\1***"),
+    (
+        re.compile(
+            r"(\b(?:passphrase|password|passwd|pass|token|key|secret|streamid|auth|signature|sig)=)[^&\s'\"]+",
+            re.IGNORECASE,
+        ),
+        r"\1***",
+    ),
     (re.compile(r"(\brtmps?://[^/\s'\"]+/[^/\s'\"]+/)[^\s'\"]+", re.IGNORECASE), r"\1***"),
 )
 
@@ -55,6 +65,13 @@ def find_binary() -> Binary | None:
         return Binary(chosen, is_static="imageio_ffmpeg" in chosen)
     fallback = os.environ.get("AIRLOCK_FFMPEG_FALLBACK")
     return Binary(fallback, is_static=True) if fallback else None
+
+
+def list_decklinks(binary: Binary) -> str:
+    """What this ffmpeg says of the DeckLink devices it sees."""
+    command = [binary.path, "-hide_banner", "-sources", "decklink"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=15, env=binary.environment(), check=False)
+    return done.stdout + done.stderr
 
 
 @dataclass
@@ -115,17 +132,21 @@ class Ffmpeg:
             self.process.wait(grace_seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: leave it, go on recording
+                self.process.wait(KILL_SECONDS)
         for thread in self._threads:
             thread.join(timeout=2)
-        return self.process.returncode
+        code = self.process.poll()
+        return -signal.SIGKILL if code is None else code
 
     def idle_seconds(self) -> float:
         """How long nothing has moved, counted from the start if nothing ever did."""
         return time.monotonic() - (self.progress.changed_at or self.spawned_at)
 
-    def last_words(self, lines: int = 6) -> str:
-        return "\n".join(list(self.progress.lines)[-lines:])
+    def last_words(self, lines: int = 4) -> str:
+        """The end of what it said, without the chatter nobody can use."""
+        words = [_PREFIX.sub("", line) for line in self.progress.lines if line and not _CHATTER.search(line)]
+        return "; ".join(words[-lines:])
 
     def _feed(self, stdin: bytes) -> None:
         assert self.process.stdin is not None
@@ -158,8 +179,9 @@ class Ffmpeg:
     def _read_messages(self) -> None:
         assert self.process.stderr is not None
         for raw in self.process.stderr:
-            line = redact(raw.decode(errors="replace").rstrip(), self._secrets)
-            found = _FPS.search(line)
+            said = raw.decode(errors="replace").rstrip()
+            found = _FPS.search(said)
+            line = redact(said, self._secrets)
             if found and self.progress.fps is None:
                 self.progress.fps = float(found.group(1))
             self.progress.lines.append(line)

@@ -115,11 +115,18 @@ class Journal:
                 self.gaps.append(gap)
         self.save()
 
+    def note_silence(self, part: Part, lost_at: datetime, back_at: datetime) -> None:
+        """The picture was away within a part (ffmpeg stayed connected): that is a gap too."""
+        gap = Gap(iso(lost_at) or "", iso(back_at) or "", round((back_at - lost_at).total_seconds(), 3), "no_signal")
+        self.gaps.append(gap)
+        self.save()
+
     def measure(self, part: Part, frames: int, seconds: float) -> None:
         part.frames, part.seconds = frames, round(seconds, 3)
         if part.first_frame_at:
             first = datetime.fromisoformat(part.first_frame_at)
-            part.last_frame_at = iso(first + timedelta(seconds=seconds))
+            # ffmpeg may have read ahead: a frame cannot have been recorded later than now.
+            part.last_frame_at = iso(min(first + timedelta(seconds=seconds), datetime.now(UTC)))
         try:
             part.bytes = (self.folder / part.file).stat().st_size
         except FileNotFoundError:

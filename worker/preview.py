@@ -4,7 +4,7 @@ The recording sends a copy of its stream to a loopback port; nobody has to liste
 hangs or is starved of time cannot touch the recording.
 """
 
-import shutil
+import contextlib
 import socket
 import time
 from pathlib import Path
@@ -44,7 +44,10 @@ class Preview:
     def end(self) -> None:
         if self._process:
             self._process.end(grace_seconds=0.5)  # nothing of it is kept anyway
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for path in (*self.folder.glob("index*"), *self.folder.glob("frame.jpg*")):
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # only if nothing else lies there
+            self.folder.rmdir()
 
     def _arguments(self) -> list[str]:
         hls = ["-map", "0:v:0?", "-map", "0:a:0?", "-vf", "scale=480:-2", "-c:v", "libx264", "-preset", "ultrafast"]

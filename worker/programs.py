@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 
 from worker import exits
@@ -16,8 +17,15 @@ def capture() -> int:
 
 
 def disk() -> int:
-    """Print how much room the media folder has; the control plane reads it from the log."""
-    usage = shutil.disk_usage(os.environ.get("AIRLOCK_MEDIA", "/media"))
+    """Print how much room the media folder has, once it is sure that it can be written to; the log is read."""
+    media = os.environ.get("AIRLOCK_MEDIA", "/media")
+    usage = shutil.disk_usage(media)
+    try:
+        with tempfile.TemporaryFile(dir=media):
+            pass
+    except OSError as error:
+        print(f"the worker may not write to the media folder: {error.strerror}", flush=True)
+        return exits.CANNOT_WRITE
     print(json.dumps({"free_bytes": usage.free, "total_bytes": usage.total}), flush=True)
     return exits.DONE
 

@@ -5,7 +5,9 @@ address travels through standard input, as a one-line list for ffmpeg's concat d
 of protocols; `file` is in none of them, so a playlist from outside cannot reach the disk (S-03).
 """
 
+import re
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
@@ -40,7 +42,10 @@ class Input:
     is_raw: bool
 
 
-def build_input(source: Source, *, can_look_up_names: bool) -> Input:
+def build_input(
+    source: Source, *, can_look_up_names: bool, device_name: Callable[[str], str] = lambda index: index
+) -> Input:
+    """`device_name` turns the number of a DeckLink device into the name ffmpeg knows it by."""
     if source.type == "test":
         picture = f"testsrc2=size={source.size}:rate={source.rate}"
         tone = "sine=frequency=1000:sample_rate=48000"
@@ -48,7 +53,7 @@ def build_input(source: Source, *, can_look_up_names: bool) -> Input:
         return Input(arguments, b"", is_raw=True)
     if source.type == "decklink":
         options = [part for name, value in sorted(source.options.items()) for part in (f"-{name}", value)]
-        return Input(["-f", "decklink", *options, "-i", source.url], b"", is_raw=True)
+        return Input(["-f", "decklink", *options, "-i", device_name(source.url)], b"", is_raw=True)
     if source.type not in SCHEMES or urlsplit(source.url).scheme not in SCHEMES[source.type]:
         raise ConfigError(f"this is not an address for a {source.type} source")
     url = source.url if can_look_up_names else with_numeric_host(source.url)
@@ -57,6 +62,14 @@ def build_input(source: Source, *, can_look_up_names: bool) -> Input:
     whitelist = f"pipe,{PROTOCOLS[source.type]}"
     arguments = ["-protocol_whitelist", whitelist, "-f", "concat", "-safe", "0", "-i", "pipe:0"]
     return Input(arguments, ("\n".join(lines) + "\n").encode(), is_raw=False)
+
+
+def nth_decklink(listing: str, index: str) -> str:
+    """The name of the device in what `ffmpeg -sources decklink` prints: lines like `  81:8a7b [DeckLink Duo (1)]`."""
+    names = re.findall(r"^\s+\S+ \[(.+)\]", listing, re.MULTILINE)
+    if int(index) >= len(names):
+        raise ConfigError(f"there is no DeckLink device {index}; ffmpeg sees {len(names)}")
+    return str(names[int(index)])
 
 
 def quoted(text: str) -> str:

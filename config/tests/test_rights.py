@@ -1,13 +1,17 @@
 """Rights per project: in lists, objects, foreign keys, actions, history; foreign objects are 404 (S-01, S-02)."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from nodes.models import Node
+from nodes.models import Node, Workload
+from scheduling.bookings import book
 from scheduling.models import Booking, Recorder
 from station.models import AuditEntry, Membership, Project
 
@@ -206,3 +210,74 @@ def test_a_hostile_name_cannot_script_the_admin(admin_user: User, project: Proje
         answer = client.get(reverse(f"admin:{name}"))
         assert "<script>alert" not in answer.content.decode()
         assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "engineer"])
+def test_every_page_a_role_may_open_opens_and_shows_nothing_foreign(
+    role: str, project: Project, sport: Project, recorders: Any, make_member: Any
+) -> None:
+    """S-01: lists and their filters, for every model and role."""
+    client = client_of(make_member(project, role))
+    opened = []
+    for model in admin.site._registry:
+        answer = client.get(reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist"))
+        assert answer.status_code in {200, 403}, model
+        if answer.status_code == 200:
+            opened.append(model._meta.model_name)
+            page = answer.content.decode()
+            assert "Sport" not in page, model
+            assert "Orphan cam" not in page, model
+    expected = {"viewer": 4, "operator": 4, "engineer": 9}
+    assert len(opened) == expected[role], opened
+
+
+def test_workloads_and_reservations_belong_to_their_project(project: Project, sport: Project, make_member: Any) -> None:
+    """S-01: what a machine runs for another project is that project's affair."""
+    node = Node.objects.create(name="n", address="process", media_dir="/m")
+    now = timezone.now()
+    for number, owner in enumerate((project, sport, None)):
+        Workload.objects.create(
+            owner=f"x:{number}",
+            generation=1,
+            project=owner,
+            node=node,
+            name=f"work-{owner or 'nobody'}",
+            program="capture",
+            control_port=9600 + number,
+            state="running",
+            created_at=now,
+        )
+    client = client_of(make_member(project, "engineer"))
+
+    page = client.get(reverse("admin:nodes_workload_changelist")).content.decode()
+
+    assert "work-News" in page
+    assert "work-Sport" not in page
+    assert "work-nobody" not in page
+
+
+def test_changes_of_people_are_on_record(admin_user: User) -> None:
+    """S-02: rights are given to people, so who changes people is on record too."""
+    client = client_of(admin_user)
+    data = {
+        "username": "new",
+        "password1": "a-long-pass-word",
+        "password2": "a-long-pass-word",
+        "usable_password": "true",
+    }
+
+    assert client.post(reverse("admin:auth_user_add"), data).status_code == 302
+
+    entry = AuditEntry.objects.get(what="add")
+    assert entry.subject_name == "new"
+    assert entry.after["password"] == "(secret)"
+
+
+def test_what_has_history_is_switched_off_not_deleted(admin_user: User, recorders: Any) -> None:
+    now = timezone.now()
+    book(recorders["news"], now, now + timedelta(hours=1), now=now)
+    client = client_of(admin_user)
+    url = reverse("admin:scheduling_recorder_delete", args=[recorders["news"].pk])
+
+    assert client.post(url, {"post": "yes"}).status_code == 403
+    assert Recorder.objects.filter(pk=recorders["news"].pk).exists()

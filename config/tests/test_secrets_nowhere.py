@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from config.postgres import _binaries
 from nodes.models import Workload
+from nodes.reconcile import reconcile
 from scheduling.manual import start_now, stop_now
 from scheduling.models import Recorder
 from testing.media import free_port, sender
@@ -41,6 +42,10 @@ def command_lines_and_environments() -> bytes:
         except OSError:
             continue
     return b"\n".join(found)
+
+
+def workload_pk() -> int:
+    return int(Workload.objects.get().pk)
 
 
 def all_pages(user: User) -> str:
@@ -89,12 +94,7 @@ def test_a_planted_secret_is_found_nowhere(
     with sender("-f", "mpegts", f"srt://127.0.0.1:{port}?mode=listener&passphrase={SECRET}"):
         outcome = start_now(recorder, by="anna")
         if not outcome.is_good:  # the sender may need another moment
-            from nodes.reconcile import settle
-
-            workload = Workload.objects.get()
-            wait_until(
-                lambda: settle(workload.pk, lambda row: bool(row.progress.get("frames")), 1).progress.get("frames"), 30
-            )
+            wait_until(lambda: reconcile(workload_pk()) and Workload.objects.get().progress.get("frames"), 30)
         seen = command_lines_and_environments()
         assert b"ffmpeg" in seen
         assert SECRET.encode() not in seen
@@ -109,8 +109,6 @@ def test_a_planted_secret_is_found_nowhere(
     workload = Workload.objects.get()
 
     def has_complained() -> bool:
-        from nodes.reconcile import reconcile
-
         reconcile(workload.pk)
         workload.refresh_from_db()
         return bool(workload.progress.get("error"))

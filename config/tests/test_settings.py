@@ -28,7 +28,7 @@ def variables_in_settings() -> set[str]:
 
 
 def test_the_example_lists_every_variable_and_no_other() -> None:
-    listed = set(re.findall(r"^([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^#([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
     assert listed == variables_in_settings()
 
 
@@ -90,6 +90,7 @@ def test_a_failpoint_does_not_pass_the_deploy_check(tmp_path: Path) -> None:
     lines = (ROOT / "config" / "production.env").read_text().splitlines()
     environment = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     done = run_check(tmp_path, "--deploy", "--fail-level", "WARNING", FAILPOINT="start.before_call", **environment)
+    assert done.returncode != 0
     assert "this process will kill itself" in done.stderr
 
 

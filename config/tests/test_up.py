@@ -74,7 +74,7 @@ def test_ctrl_c_stops_web_and_database_but_not_the_recording(airlock: Airlock) -
     airlock.start()
     stopped = airlock.manage("stop_recording", "Demo test pattern")
     assert stopped.returncode == 0, stopped.stderr
-    assert "in 1 part(s)" in stopped.stdout
+    assert "in 1 part," in stopped.stdout
 
 
 def test_a_second_one_on_the_same_folder_is_refused_in_words(airlock: Airlock) -> None:
@@ -128,6 +128,56 @@ def test_kill_9_of_everything_leaves_nothing_to_clean_by_hand(airlock: Airlock) 
     airlock.start()
 
     assert airlock.is_healthy()
+
+
+def test_a_killed_database_is_started_again(airlock: Airlock) -> None:
+    """PostgreSQL is not our child, but it is looked after."""
+    [postmaster] = [
+        pid for pid in postgres_pids(airlock.data_dir) if re.search(r"bin/postgres\b.* -D", command_of(pid))
+    ]
+
+    os.kill(postmaster, signal.SIGKILL)
+
+    wait_until(lambda: not is_alive(postmaster), 10, "it is dead")
+    wait_until(airlock.is_healthy, 40, "healthy again with a new database server")
+    assert airlock.manage("record", "Demo test pattern").returncode == 0
+    assert airlock.manage("stop_recording", "Demo test pattern").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["with space & 'quote' %20", "long-" + "x" * 150])
+def test_the_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    airlock = Airlock(tmp_path / name / "data")
+    airlock.data_dir.parent.mkdir()
+    airlock.start()
+    assert airlock.stop() == 0
+
+
+def test_a_copied_example_of_the_settings_changes_nothing(tmp_path: Path) -> None:
+    """Every line of .env.example is a comment, so that copying it is harmless."""
+    lines = (Path(__file__).resolve().parents[2] / ".env.example").read_text().splitlines()
+    assert [line for line in lines if line and not line.startswith("#")] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--port", "99999"], "99999 is not a port"),
+        (["--port", "0"], "0 is not a port"),
+        (["--host", "192.0.2.1"], "Choose another address"),
+    ],
+)
+def test_what_cannot_be_listened_on_is_said_in_words(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    refused = Airlock(tmp_path / "data").manage("up", *arguments)
+    assert refused.returncode == 1
+    assert sentence in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_folder_that_cannot_be_used_is_said_in_words(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+    refused = Airlock(tmp_path / "data").manage("up")
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
 
 
 def test_the_database_is_shared_by_commands_and_stopped_by_the_last(tmp_path: Path) -> None:

@@ -2,20 +2,17 @@
 
 from datetime import datetime
 
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 
-from nodes.addresses import NodeAddress, parse_node_address, validate_node_address
+from nodes.addresses import NodeAddress, is_host, parse_node_address, validate_node_address
 from station.states import Event, Machine
 
 label_validator = RegexValidator(r"^[a-z0-9][a-z0-9_.=-]*( [a-z0-9][a-z0-9_.=-]*)*$", "Words of a-z, 0-9, - . = _")
 
 
 class NodeQuerySet(models.QuerySet["Node"]):
-    def placeable(self) -> "NodeQuerySet":
-        """Nodes that may get new work."""
-        return self.filter(state=Node.State.UP, is_draining=False)
-
     def to_check(self, now: datetime) -> "NodeQuerySet":
         return self.filter(models.Q(next_check_at=None) | models.Q(next_check_at__lte=now))
 
@@ -38,6 +35,7 @@ class Node(Machine):
     name = models.SlugField(max_length=40, unique=True)
     address = models.CharField(
         max_length=200,
+        unique=True,
         validators=[validate_node_address],
         help_text="process, unix:///var/run/docker.sock, ssh://user@host or tcp://host:2376 (mutual TLS).",
     )
@@ -54,7 +52,7 @@ class Node(Machine):
     )
     media_dir = models.CharField(
         max_length=400,
-        validators=[RegexValidator(r"^/(?!.*(^|/)\.\.(/|$)).+", "An absolute path.")],
+        validators=[RegexValidator(r"^/(?!.*(^|/)\.\.(/|$)).+", "Give a folder with its whole path, like /srv/media.")],
         help_text="The folder on that machine which its workers write to.",
     )
     labels = models.CharField(
@@ -87,6 +85,13 @@ class Node(Machine):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        last = (self.control_port_from or 0) + (self.control_port_count or 0) - 1
+        if last > 65535:
+            raise ValidationError({"control_port_count": "The range ends beyond port 65535."})
+        if self.control_host and not is_host(self.control_host):
+            raise ValidationError({"control_host": "This is not a host name or address."})
 
     @property
     def parsed_address(self) -> NodeAddress:

@@ -46,6 +46,7 @@ class ReservationQuerySet(models.QuerySet["Reservation"]):
 class Reservation(models.Model):
     """`owner` holds the port from starts_at to ends_at (empty: until released)."""
 
+    project = models.ForeignKey("station.Project", null=True, on_delete=models.SET_NULL, related_name="+")
     port = models.ForeignKey(Port, on_delete=models.CASCADE, related_name="reservations")
     owner = models.CharField(max_length=60)
     holder = models.CharField(max_length=200, help_text="The owner in words.")

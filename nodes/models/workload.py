@@ -1,6 +1,6 @@
 """One container or process we asked a node to run."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.db import models
 from django.db.models import Q
@@ -54,10 +54,9 @@ class Workload(Machine):
         State.LOST: "red",
         State.FAILED: "red",
     }
-    is_station_wide = True
-
     owner = models.CharField(max_length=60)  # "booking:12"
     generation = models.PositiveIntegerField()
+    project = models.ForeignKey("station.Project", null=True, on_delete=models.SET_NULL, related_name="+")
     node = models.ForeignKey("nodes.Node", on_delete=models.PROTECT, related_name="workloads")
     name = models.CharField(max_length=120, unique=True)
     program = models.CharField(max_length=20)  # what of worker/ it runs: "capture"
@@ -104,13 +103,6 @@ class Workload(Machine):
 
     def __str__(self) -> str:
         return self.name
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://{self.node.worker_host}:{self.control_port}"
-
-    def has_fresh_heartbeat(self, now: datetime) -> bool:
-        return self.heartbeat_at is not None and now - self.heartbeat_at < self.DEADLINES[Workload.State.RUNNING]
 
 
 class WorkloadEvent(Event):

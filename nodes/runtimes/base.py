@@ -54,6 +54,7 @@ class Launch:
     program: str
     config: str = field(repr=False)
     devices: tuple[str, ...] = ()
+    control_port: int | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ LABEL_EPOCH = "airlock.epoch"
 MEDIA_MOUNT = "/media"
 TEMP_MOUNT = "/tmp"  # noqa: S108  (inside the container)
 MEGABYTE = 1024 * 1024
+HOST_NETWORK = "host"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ def identity_of(labels: dict[str, str] | None) -> Identity | None:
 
 def container_config(launch: Launch, place: Place) -> dict[str, Any]:
     """The body of the engine's create call. No environment, no secrets: the config goes in through stdin."""
+    published = {}
+    if place.network != HOST_NETWORK and launch.control_port:
+        published = {f"{launch.control_port}/tcp": [{"HostPort": str(launch.control_port)}]}
     memory = settings.WORKER_MEMORY_MB * MEGABYTE
     return {
         "Image": place.image,
@@ -60,6 +64,7 @@ def container_config(launch: Launch, place: Place) -> dict[str, Any]:
         "StdinOnce": True,
         "AttachStdin": True,
         "Tty": False,
+        "ExposedPorts": {port: {} for port in published},
         "StopSignal": "SIGTERM",
         "HostConfig": {
             "CapDrop": ["ALL"],
@@ -71,6 +76,7 @@ def container_config(launch: Launch, place: Place) -> dict[str, Any]:
             "NanoCpus": int(settings.WORKER_CPUS * 1_000_000_000),
             "PidsLimit": settings.WORKER_PIDS,
             "NetworkMode": place.network,
+            "PortBindings": published,
             "RestartPolicy": {"Name": "no"},
             "AutoRemove": False,
             "Tmpfs": {TEMP_MOUNT: "rw,noexec,nosuid,nodev,size=64m,mode=1777"},

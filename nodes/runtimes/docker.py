@@ -150,7 +150,7 @@ class DockerRuntime(Runtime):
             answer = json.loads(printed)
             return Disk(free_bytes=int(answer["free_bytes"]), total_bytes=int(answer["total_bytes"]))
         except (ValueError, KeyError) as error:
-            raise Refused(f"The disk probe printed something unexpected: {printed[:200]}") from error
+            raise Refused(f"The disk probe says: {printed.strip()[:200] or 'nothing'}") from error
 
     def _start_and_feed(self, engine: docker.APIClient, launch: Launch) -> None:
         """Attach first, so that nothing is lost, then start, then hand the config over through standard input."""
@@ -213,6 +213,7 @@ class DockerRuntime(Runtime):
         client = kept.pop(self.address, None)
         if client is not None:
             client.close()
+        tunnel.forget(self.address)
 
     def _connect(self) -> docker.APIClient:
         address = parse_node_address(self.address)

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ class ProcessRuntime(Runtime):
     def free_disk(self) -> Disk:
         try:
             self.media_dir.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.media_dir):
+                pass
             usage = shutil.disk_usage(self.media_dir)
         except OSError as error:
             raise Refused(f"The media folder cannot be used: {error}") from error

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ REMOTE_SOCKET = "/var/run/docker.sock"
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 _lock = threading.Lock()
+_locks: dict[str, threading.Lock] = {}  # one dead line does not keep the others waiting
 _tunnels: dict[str, "Tunnel"] = {}
 
 
@@ -31,12 +33,13 @@ class Tunnel:
     def __init__(self, address: str, keys_dir: Path, seconds: float) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="airlock-ssh-"))
         self.socket = self.folder / "docker.sock"
+        self._words = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (closed in close)
         self.process = subprocess.Popen(
             ssh_command(address, keys_dir, self.socket),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            preexec_fn=_die_with_parent,
+            stderr=self._words,  # a file: nobody reads a pipe, and a full one would stop ssh
+            preexec_fn=partial(_die_with, os.getpid()),
         )
         self._wait(seconds)
 
@@ -62,9 +65,12 @@ class Tunnel:
     def close(self) -> str:
         """End it; returns the last thing ssh said."""
         self.process.kill()
-        _, said = self.process.communicate()
+        self.process.wait()
         self.socket.unlink(missing_ok=True)
         self.folder.rmdir()
+        self._words.seek(0)
+        said = self._words.read()[-4096:]
+        self._words.close()
         lines = said.decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
 
@@ -88,7 +94,7 @@ def ssh_command(address: str, keys_dir: Path, local: Path) -> list[str]:
 
 def local_socket(address: str, keys_dir: Path, seconds: float) -> Path:
     """The socket on this machine that leads to the engine behind `address`."""
-    with _lock:
+    with _lock_of(address):
         known = _tunnels.get(address)
         if known is not None and known.is_alive():
             return known.socket
@@ -103,15 +109,24 @@ def local_socket(address: str, keys_dir: Path, seconds: float) -> Path:
 
 
 def close_all() -> None:
+    for address in list(_tunnels):
+        forget(address)
+
+
+def forget(address: str) -> None:
+    """The line to this address does not work: dig a new one next time."""
+    with _lock_of(address):
+        known = _tunnels.pop(address, None)
+        if known is not None:
+            known.close()
+
+
+def _lock_of(address: str) -> threading.Lock:
     with _lock:
-        for tunnel in _tunnels.values():
-            tunnel.close()
-        _tunnels.clear()
+        return _locks.setdefault(address, threading.Lock())
 
 
-def _die_with_parent() -> None:
-    # SIGTERM of the whole group must not be needed: the kernel tells it when the starting thread is gone.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _die_with(parent: int) -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() == 1:
+    if os.getppid() != parent:
         os._exit(1)

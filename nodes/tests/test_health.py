@@ -70,3 +70,13 @@ def test_tls_without_certificates_says_what_is_missing(settings: Any, tmp_path: 
     health.check(node)
 
     assert "Mutual TLS needs ca.pem, cert.pem, key.pem" in Node.objects.get().last_error
+
+
+def test_a_media_folder_that_cannot_be_written_stands_on_the_page(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    node = Node.objects.create(name="local", address="process", media_dir=str(tmp_path / "file" / "media"))
+
+    health.check(node)
+
+    assert "The media folder cannot be used" in Node.objects.get().last_error
+    assert Alert.objects.get().key == f"node_disk:{node.pk}"

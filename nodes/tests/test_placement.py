@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def make(name: str, **fields: Any) -> Node:
-    defaults = {"address": "process", "media_dir": "/media", "state": "up", "free_bytes": 10**12}
+    defaults = {"address": f"unix:///{name}.sock", "media_dir": "/media", "state": "up", "free_bytes": 10**12}
     return Node.objects.create(name=name, **{**defaults, **fields})
 
 

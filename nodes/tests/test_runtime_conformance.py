@@ -153,11 +153,8 @@ def test_remove_forgets_an_ended_one_and_refuses_a_running_one(runtime: Runtime,
     assert runtime.list_ours() == []
 
 
-def test_a_worker_nobody_configures_gives_up_with_its_own_exit_code(runtime: Runtime, launch: Launch) -> None:
-    """A controller killed between start and hand-over leaves no worker that waits for ever."""
-    silent = Launch(launch.name, launch.identity, "capture", "{}")
-
-    runtime.start(silent)
+def test_a_worker_with_a_senseless_config_ends_with_its_own_exit_code(runtime: Runtime, launch: Launch) -> None:
+    runtime.start(Launch(launch.name, launch.identity, "capture", "{}"))
 
     assert wait_for_exit(runtime, launch.name).exit_code == 64
     assert "bad config" in runtime.logs(launch.name)

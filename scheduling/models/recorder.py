@@ -8,8 +8,8 @@ from django.db import models
 
 from nodes.models.node import label_validator
 from scheduling.naming import DEFAULT_FOLDER, validate_template
-from scheduling.sources import SourceType, parse_source
-from station.sealing import seal, unseal
+from scheduling.sources import SECRETS_OF_TYPE, SourceType, parse_source
+from station.sealing import CannotOpen, seal, unseal
 
 
 class Recorder(models.Model):
@@ -86,12 +86,23 @@ class Recorder(models.Model):
             raise ValidationError({"node": "A DeckLink device belongs to a machine: choose the node."})
         self.address = parsed.address
         if parsed.secrets:
-            self.set_secrets({**self.secrets, **parsed.secrets})
+            self.set_secrets({**self._readable_secrets(), **parsed.secrets})
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """The last line of defence: an address never reaches the database with a secret in it."""
         parsed = parse_source(self.source_type, self.address)
-        if parsed.secrets:
-            self.set_secrets({**self.secrets, **parsed.secrets})
+        if parsed.secrets or self.secrets_sealed:
+            known = {**self._readable_secrets(), **parsed.secrets}
+            # Sealed anew with the first key at every save, and never kept for a type that cannot use it.
+            fitting = {name: value for name, value in known.items() if name in SECRETS_OF_TYPE[self.source_type]}
+            if known or not self.secrets_sealed:
+                self.set_secrets(fitting)
         self.address = parsed.address
         super().save(*args, **kwargs)
+
+    def _readable_secrets(self) -> dict[str, Any]:
+        """What can still be opened; a secret whose key is lost is left as it is, in case the key is found."""
+        try:
+            return self.secrets
+        except CannotOpen:
+            return {}

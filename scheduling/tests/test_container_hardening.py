@@ -43,6 +43,7 @@ def test_the_container_is_hardened_field_by_field(inspected: Any, settings: Any)
     assert host["NanoCpus"] == int(settings.WORKER_CPUS * 1e9)
     assert host["PidsLimit"] == settings.WORKER_PIDS
     assert host["NetworkMode"] == "host"
+    assert host["PortBindings"] in (None, {})
     assert host["PidMode"] == ""
     assert host["IpcMode"] in {"private", "shareable"}
     assert host["RestartPolicy"]["Name"] == "no"

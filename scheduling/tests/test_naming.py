@@ -43,7 +43,7 @@ def test_hostile_names_become_plain_ones(name: str) -> None:
     assert "/" not in part
     assert part not in {".", ".."}
     assert not part.startswith(".")
-    assert len(part.encode()) <= 120
+    assert len(part.encode()) <= 60
 
 
 @given(st.text(max_size=200), st.text(max_size=80))

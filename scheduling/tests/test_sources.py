@@ -1,7 +1,12 @@
 """Addresses people type: what is allowed, what is refused and why, and where the secrets go (S-03, S-05, S-07)."""
 
+from io import StringIO
+from typing import Any
+
 import pytest
+from cryptography.fernet import Fernet
 from django.core.exceptions import ValidationError
+from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +49,11 @@ def test_an_address_is_stored_without_its_secrets(kind: str, typed: str, stored:
         ("srt", "srt://h"),
         ("srt", "srt://-oProxyCommand=x:9000"),
         ("srt", "srt://h:9000?evil=1"),
+        ("srt", "srt://h:9000?mode=banana"),
+        ("srt", "srt://h:9000?passphrase=short"),
+        ("srt", "srt://user:pw@h:9000"),
+        ("rtmp", "rtmp://h/live?listen=7"),
+        ("udp", "udp://h:1?fifo_size=x"),
         ("srt", "srt://h:9000?mode=a'b"),
         ("srt", "srt://h:99999"),
         ("srt", "srt://h:9000\nfile /etc/passwd"),
@@ -83,7 +93,7 @@ def test_no_text_breaks_the_parser(text: str) -> None:
         assert "\n" not in parsed.address
 
 
-@given(st.text(min_size=1, max_size=79), st.text(min_size=1, max_size=40))
+@given(st.text(min_size=10, max_size=79), st.text(min_size=4, max_size=40))
 def test_any_passphrase_and_password_survive_the_round_trip(passphrase: str, password: str) -> None:
     srt = full_url("srt", "srt://h:9000", {"passphrase": passphrase})
     assert parse_source("srt", srt).secrets.get("passphrase", "") == passphrase
@@ -114,3 +124,36 @@ def test_no_way_to_save_leaves_a_secret_in_the_address(project: object) -> None:
     row = Recorder.objects.filter(pk=recorder.pk).values().get()
     assert "sesame" not in str(row)
     assert Recorder.objects.get().secrets == {"passphrase": "open-sesame-99"}
+
+
+@pytest.mark.django_db
+@pytest.mark.database
+def test_a_secret_is_not_kept_for_a_type_that_cannot_use_it(project: object) -> None:
+    """S-05: the passphrase of an SRT source is never sent to an HLS server."""
+    recorder = Recorder.objects.create(
+        name="Cam", project=project, source_type="srt", address="srt://h:9000?passphrase=open-sesame-99"
+    )
+    recorder.source_type, recorder.address = "hls", "https://h/x.m3u8"
+    recorder.save()
+
+    assert Recorder.objects.get().secrets == {}
+    assert full_url("hls", "https://h/x.m3u8", {"passphrase": "p", "stream_key": "k"}) == "https://h/x.m3u8"
+
+
+@pytest.mark.django_db
+@pytest.mark.database
+def test_resealing_lets_an_old_key_go(project: object, settings: Any) -> None:
+    """S-05: the rotation the runbook describes."""
+    old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+    settings.SEALING_KEYS = [old]
+    Recorder.objects.create(
+        name="Cam", project=project, source_type="srt", address="srt://h:9000?passphrase=open-sesame-99"
+    )
+    settings.SEALING_KEYS = [new, old]
+    call_command("reseal", stdout=StringIO())
+    settings.SEALING_KEYS = [new]
+
+    assert Recorder.objects.get().secrets == {"passphrase": "open-sesame-99"}
+    settings.SEALING_KEYS = [Fernet.generate_key().decode()]
+    with pytest.raises(CommandError, match="recorder Cam"):
+        call_command("reseal", stdout=StringIO())

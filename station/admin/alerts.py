@@ -12,7 +12,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from station import alerts
-from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, report, who
+from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter, report, who
 from station.badges import badge, outcome_badge
 from station.clock import database_now
 from station.models import Alert, AlertDelivery, AlertEvent, AlertRoute
@@ -45,7 +45,7 @@ class DeliveryInline(ReadOnlyRights, TabularInline):
 @admin.register(Alert)
 class AlertAdmin(ReadOnlyRights, MachineAdmin):
     list_display = ["state_shown", "severity_shown", "title", "project", "raised_at", "last_seen_at", "times_seen"]
-    list_filter = ["state", "severity", "project"]
+    list_filter = ["state", "severity", ("project", VisibleFilter)]
     search_fields = ["title", "text", "key"]
     fields = ["state_shown", "severity_shown", "title", "text", "subject", "project"]
     fields += ["raised_at", "last_seen_at", "times_seen", "key"]
@@ -74,7 +74,7 @@ class AlertAdmin(ReadOnlyRights, MachineAdmin):
         def act(alert: Alert) -> tuple[bool, str]:
             if not request.user.has_perm("station.acknowledge_alert", alert):
                 return False, "not yours"
-            done = alerts.resolve_alert(alert.key, now=database_now(), by=who(request), note="by hand")
+            done = alerts.resolve(alert, now=database_now(), by=who(request), note="by hand")
             return done, f"already {alert.state}"
 
         report(request, queryset, act, "resolved")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.db import models
 from django.forms import BaseInlineFormSet, ModelForm
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -45,7 +45,49 @@ class ProjectRights:
         return bool(request.user.has_perm(permission, obj))
 
 
-class StationAdmin(ProjectRights, ModelAdmin):
+class VisibleFilter(admin.RelatedFieldListFilter):
+    """A filter by something related that offers only what the user may see."""
+
+    def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> list[tuple[Any, Any]]:
+        related = field.remote_field.model
+        permission = f"{related._meta.app_label}.view_{related._meta.model_name}"
+        rows = only_visible(related._default_manager.all(), request.user, permission)
+        return [(row.pk, str(row)) for row in rows]
+
+
+class Audited:
+    """Whatever a person saves or deletes here is on record."""
+
+    model: Any
+
+    def save_model(self, request: HttpRequest, obj: models.Model, form: ModelForm, change: bool) -> None:
+        stored = self.model._base_manager.filter(pk=obj.pk).first() if change else None
+        super().save_model(request, obj, form, change)  # type: ignore[misc]
+        sealed_changed = stored is not None and any(
+            field.value_from_object(stored) != field.value_from_object(obj)
+            for field in obj._meta.concrete_fields
+            if field.name.endswith("_sealed") or field.name == "password"
+        )
+        audit.record(
+            who(request),
+            "change" if change else "add",
+            obj,
+            before=audit.values_of(stored) if stored else {},
+            after=audit.values_of(obj),
+            sealed_changed=sealed_changed,
+        )
+
+    def delete_model(self, request: HttpRequest, obj: models.Model) -> None:
+        audit.record(who(request), "delete", obj, before=audit.values_of(obj))
+        super().delete_model(request, obj)  # type: ignore[misc]
+
+    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
+        for obj in queryset:
+            audit.record(who(request), "delete", obj, before=audit.values_of(obj))
+        super().delete_queryset(request, queryset)  # type: ignore[misc]
+
+
+class StationAdmin(Audited, ProjectRights, ModelAdmin):
     """Every page of ours derives from this."""
 
     list_fullwidth = True
@@ -70,32 +112,6 @@ class StationAdmin(ProjectRights, ModelAdmin):
 
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponseRedirect:
         raise Http404(f"There is no such {opts.verbose_name}.")
-
-    def save_model(self, request: HttpRequest, obj: models.Model, form: ModelForm, change: bool) -> None:
-        stored = self.model._base_manager.filter(pk=obj.pk).first() if change else None
-        super().save_model(request, obj, form, change)
-        sealed_changed = stored is not None and any(
-            field.value_from_object(stored) != field.value_from_object(obj)
-            for field in obj._meta.concrete_fields
-            if field.name.endswith("_sealed")
-        )
-        audit.record(
-            who(request),
-            "change" if change else "add",
-            obj,
-            before=audit.values_of(stored) if stored else {},
-            after=audit.values_of(obj),
-            sealed_changed=sealed_changed,
-        )
-
-    def delete_model(self, request: HttpRequest, obj: models.Model) -> None:
-        audit.record(who(request), "delete", obj, before=audit.values_of(obj))
-        super().delete_model(request, obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
-        for obj in queryset:
-            audit.record(who(request), "delete", obj, before=audit.values_of(obj))
-        super().delete_queryset(request, queryset)
 
     def save_formset(self, request: HttpRequest, form: ModelForm, formset: BaseInlineFormSet, change: bool) -> None:
         super().save_formset(request, form, formset, change)
@@ -162,7 +178,13 @@ def redirect_after_dialog(url: str) -> HttpResponse:
     return HttpResponse(headers={"HX-Redirect": url})
 
 
-def report(request: HttpRequest, rows: Iterable[Any], act: Callable[[Any], tuple[bool, str]], done: str) -> None:
+def report(
+    request: HttpRequest,
+    rows: Iterable[Any],
+    act: Callable[[Any], tuple[bool, str]],
+    done: str,
+    not_done: str = "skipped",
+) -> None:
     """Call one function per row and tell what came of it: "3 started, 1 skipped (already recording)"."""
     good, skipped = 0, list[str]()
     for row in rows:
@@ -173,5 +195,5 @@ def report(request: HttpRequest, rows: Iterable[Any], act: Callable[[Any], tuple
             skipped.append(f"{row}: {text}")
     words = [f"{good} {done}"]
     if skipped:
-        words.append(f"{len(skipped)} skipped ({'; '.join(skipped[:5])})")
+        words.append(f"{len(skipped)} {not_done} ({'; '.join(skipped[:5])})")
     messages.add_message(request, messages.WARNING if skipped else messages.SUCCESS, ", ".join(words))

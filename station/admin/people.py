@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from station.admin.base import Audited
 from station.rights import Role
 
 admin.site.unregister(User)
@@ -15,7 +16,7 @@ admin.site.unregister(Group)
 
 
 @admin.register(User)
-class PersonAdmin(UserAdmin, ModelAdmin):
+class PersonAdmin(Audited, UserAdmin, ModelAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -35,6 +36,6 @@ class PersonAdmin(UserAdmin, ModelAdmin):
 
 
 @admin.register(Group)
-class RoleAdmin(GroupAdmin, ModelAdmin):
+class RoleAdmin(Audited, GroupAdmin, ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         return super().get_queryset(request).prefetch_related("permissions")

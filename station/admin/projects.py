@@ -7,7 +7,7 @@ from django.contrib.auth.models import Group
 from django.http import HttpRequest
 from unfold.admin import TabularInline
 
-from station.admin.base import ReadOnlyAdmin, StationAdmin
+from station.admin.base import ReadOnlyAdmin, StationAdmin, VisibleFilter
 from station.models import AuditEntry, Membership, Project
 from station.rights import Role
 
@@ -35,6 +35,6 @@ class ProjectAdmin(StationAdmin):
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = ["at", "who", "what", "subject_name", "project", "note"]
-    list_filter = ["what", "project"]
+    list_filter = ["what", ("project", VisibleFilter)]
     search_fields = ["who", "subject_name", "note"]
     date_hierarchy = "at"

@@ -8,6 +8,8 @@ from django.db import models
 class Project(models.Model):
     """Rights are given per project; an object without a project is for administrators only."""
 
+    project_path = "pk"  # what belongs to a project: the project itself
+
     name = models.CharField(max_length=80, unique=True)
     slug = models.SlugField(max_length=40, unique=True, help_text="Used in folder names.")
     is_archived = models.BooleanField(default=False)

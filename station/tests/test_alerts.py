@@ -3,7 +3,9 @@
 import hashlib
 import hmac
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -20,6 +22,7 @@ from station.alerts import acknowledge, raise_alert, resolve_alert
 from station.models import Alert, AlertDelivery, AlertRoute
 from station.models.alert import Severity
 from station.sealing import seal
+from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -100,7 +103,7 @@ def test_mail_goes_to_routes_of_the_severity_and_project(project: Any) -> None:
         )
     raised(severity=Severity.WARNING, project=project, text="It burns.")
 
-    delivery.step(timezone.now())
+    delivery.send_due(timezone.now())
 
     assert sorted(message.to[0] for message in mail.outbox) == ["all@tv.example", "news@tv.example"]
     assert mail.outbox[0].subject == "[Airlock] raised: Fire in studio A"
@@ -115,19 +118,19 @@ def test_people_are_told_again_only_when_it_gets_worse_or_ends() -> None:
     raised(severity=Severity.CRITICAL)
     resolve_alert("fire", now=timezone.now())
 
-    delivery.step(timezone.now())
+    delivery.send_due(timezone.now())
 
     assert [message.subject.split("]")[1].split(":")[0].strip() for message in mail.outbox] == [
-        "resolved",
-        "escalated",
         "raised",
+        "escalated",
+        "resolved",
     ]
 
 
 def test_a_webhook_is_signed_and_carries_the_facts(hook: Any, webhook: AlertRoute) -> None:
     alert = raised(text="It burns.")
 
-    delivery.step(timezone.now())
+    delivery.send_due(timezone.now())
 
     [(headers, body)] = hook.seen
     expected = hmac.new(b"shared secret", body, hashlib.sha256).hexdigest()
@@ -162,7 +165,7 @@ def test_a_redirect_is_not_followed(hook: Any, webhook: AlertRoute) -> None:
     hook.answers = [302]
     raised()
 
-    delivery.step(timezone.now())
+    delivery.send_due(timezone.now())
 
     assert AlertDelivery.objects.get().last_error == "127.0.0.1 answered 302"
 
@@ -175,14 +178,15 @@ def test_a_webhook_cannot_reach_this_machine_or_the_metadata_service(host: str) 
     AlertRoute.objects.create(name="hook", channel="webhook", target=f"http://{host}:9/x", min_severity=10)
     raised()
 
-    delivery.step(timezone.now())
+    delivery.send_due(timezone.now())
 
     error = AlertDelivery.objects.get().last_error
     assert "not allowed" in error or "has no address" in error
 
 
 @pytest.mark.parametrize(
-    "target", ["ftp://x.example/", "https://", "https://user:pass@x.example/", "javascript:alert(1)"]
+    "target",
+    ["ftp://x.example/", "https://", "https://user:pass@x.example/", "javascript:alert(1)", "https://x.example:99999/"],
 )
 def test_a_bad_webhook_address_is_refused_in_the_form(target: str) -> None:
     """S-07."""
@@ -204,9 +208,9 @@ def test_a_message_whose_sender_was_killed_is_sent_again_when_its_lease_is_over(
     raised()
     AlertDelivery.objects.update(attempts=1, next_attempt_at=timezone.now() + delivery.LEASE)
 
-    assert delivery.step(timezone.now()) is not None
+    assert delivery.send_due(timezone.now()) == 0
     assert hook.seen == []
-    delivery.step(timezone.now() + delivery.LEASE + timedelta(seconds=1))
+    delivery.send_due(timezone.now() + delivery.LEASE + timedelta(seconds=1))
 
     assert len(hook.seen) == 1
 
@@ -230,3 +234,23 @@ def test_forty_raises_at_once_are_one_alert() -> None:
     assert Alert.objects.count() == 1
     assert Alert.objects.get().times_seen == 40
     connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_step_sends_in_the_background_and_a_dead_target_delays_nobody(hook: Any, webhook: AlertRoute) -> None:
+    """A-04's rule holds for alerts too: the loop does not wait for them."""
+    silent = socket.socket()
+    silent.bind(("127.0.0.1", 0))
+    silent.listen()
+    AlertRoute.objects.create(name="silent", channel="webhook", target=f"http://127.0.0.1:{silent.getsockname()[1]}/")
+    raised()
+    began = time.monotonic()
+
+    assert delivery.step(timezone.now()) is not None
+
+    assert time.monotonic() - began < 5
+    wait_until(lambda: hook.seen, 30, "the other one is told")
+    silent.close()
+    wait_until(lambda: AlertDelivery.objects.get(route__name="silent").attempts, 30, "and this one was tried")
+    assert delivery._thread is not None
+    delivery._thread.join(30)

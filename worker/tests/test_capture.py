@@ -149,7 +149,10 @@ def test_preview_has_a_still_and_a_playlist_and_is_gone_afterwards(tmp_path: Pat
 def test_a_dead_preview_does_not_touch_the_recording(tmp_path: Path) -> None:
     with capture(tmp_path, TEST, preview="live/one") as worker:
         worker.wait_for(state="recording", frames=25)
-        subprocess.run(["pkill", "-9", "-P", str(worker.process.pid), "-f", "frame.jpg"], check=False)
+        previews = wait_until(lambda: worker.preview_pids(), 20, "the preview runs")
+        for pid in previews:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not set(previews) & set(worker.preview_pids()), 10, "it is dead")
         frames = worker.status()["frames"]
         status = worker.wait_for(frames=frames + 50)
 

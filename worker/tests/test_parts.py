@@ -11,9 +11,9 @@ from worker.capture import escape_tee
 from worker.config import ConfigError, Source, inside
 from worker.ffmpeg import redact
 from worker.journal import Journal
-from worker.sources import build_input, quoted, with_numeric_host
+from worker.sources import build_input, nth_decklink, quoted, with_numeric_host
 
-NOW = datetime(2026, 11, 16, 20, 0, tzinfo=UTC)
+NOW = datetime(2026, 1, 16, 20, 0, tzinfo=UTC)
 
 
 def record(journal: Journal, start: datetime, seconds: float, reason: str) -> None:
@@ -114,9 +114,12 @@ def test_no_protocol_list_holds_file_or_concat() -> None:
 
 
 def test_decklink_has_its_device_and_options_in_the_arguments() -> None:
-    source = Source("decklink", "DeckLink Duo (1)", {"format_code": "Hi50"})
-    arguments = build_input(source, can_look_up_names=True).arguments
-    assert arguments == ["-f", "decklink", "-format_code", "Hi50", "-i", "DeckLink Duo (1)"]
+    listing = "Auto-detected sources for decklink:\n  81:76669a80 [DeckLink Duo (1)]\n  82:76669a80 [DeckLink Mini]\n"
+    source = Source("decklink", "1", {"format_code": "Hi50"})
+    feed = build_input(source, can_look_up_names=True, device_name=lambda index: nth_decklink(listing, index))
+    assert feed.arguments == ["-f", "decklink", "-format_code", "Hi50", "-i", "DeckLink Mini"]
+    with pytest.raises(ConfigError, match="no DeckLink device 2; ffmpeg sees 2"):
+        nth_decklink(listing, "2")
 
 
 def test_names_become_numbers_for_the_static_ffmpeg() -> None:

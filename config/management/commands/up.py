@@ -1,9 +1,11 @@
 """`manage.py up`: a working Airlock from one command. `make run` calls it."""
 
+import errno
 import fcntl
 import json
 import logging
 import os
+import shlex
 import socket
 import sys
 import threading
@@ -17,6 +19,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from config.demo import Login, ensure_demo
+from config.postgres import keep_running
 from config.supervisor import Child, Supervisor
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -30,11 +33,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="Where to listen (default: this machine only).")
-        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--port", type=int, default=8000, help="1 to 65535")
         parser.add_argument("--no-demo", action="store_true", help="Make no demo data.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         host, port = options["host"], options["port"]
+        if not 1 <= port <= 65535:
+            raise CommandError(f"{port} is not a port: choose one from 1 to 65535.")
         url = f"http://{'localhost' if host in LOOPBACK or host in EVERYWHERE else host}:{port}/"
         lock = take_folder(settings.DATA_DIR, url)
         check_port(host, port)
@@ -44,7 +49,7 @@ class Command(BaseCommand):
         logging.getLogger("whitenoise").setLevel(logging.WARNING)
         call_command("collectstatic", verbosity=0, interactive=False)
         login = None if options["no_demo"] else ensure_demo()
-        supervisor = Supervisor(children(host, port))
+        supervisor = Supervisor(children(host, port), look_after=keep_running)
         announcer = threading.Thread(target=self._announce, args=[url, login], daemon=True)
         announcer.start()
         supervisor.run()
@@ -64,7 +69,8 @@ class Command(BaseCommand):
             lines += [f"  Log in as {login.username} with the password {login.password}"]
             lines += ["  (shown only this once; only a hash of it is stored)"]
         elif login:
-            again = f"{sys.executable} manage.py changepassword {login.username}"
+            folder = shlex.quote(str(settings.DATA_DIR))
+            again = f"DATA_DIR={folder} {sys.executable} manage.py changepassword {login.username}"
             lines += [f"  Log in as {login.username}. Forgotten the password? {again}"]
         lines += ["  Ctrl-C stops web, scheduler and database; recordings keep running.", ""]
         self.stdout.write("\n".join(lines))
@@ -98,9 +104,12 @@ def check_port(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise CommandError(
-                f"Port {port} on {host} cannot be used: {error.strerror}. Choose another: make run PORT={port + 1}"
-            ) from error
+            advice = "Choose another address: make run HOST=127.0.0.1"
+            if error.errno == errno.EADDRINUSE:
+                advice = f"Choose another: make run PORT={port + 1 if port < 65535 else 8000}"
+            elif error.errno == errno.EACCES:
+                advice = "Ports below 1024 are for root: make run PORT=8000"
+            raise CommandError(f"Port {port} on {host} cannot be used: {error.strerror}. {advice}") from error
 
 
 def children(host: str, port: int) -> list[Child]:
@@ -112,14 +121,16 @@ def children(host: str, port: int) -> list[Child]:
     web = [sys.executable, "-m", "gunicorn", "config.wsgi", "--bind", bind, "--worker-class", "gthread"]
     web += ["--workers", "2", "--threads", "8", "--timeout", "60", "--graceful-timeout", "10", "--log-level", "warning"]
     scheduler = [sys.executable, str(settings.BASE_DIR / "manage.py"), "runscheduler"]
-    return [Child("web", web, environment), Child("scheduler", scheduler, environment)]
+    folder = settings.BASE_DIR
+    return [Child("web", web, environment, folder), Child("scheduler", scheduler, environment, folder)]
 
 
 def wait_until_up(url: str) -> bool:
     deadline = time.monotonic() + READY_SECONDS
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy cannot reach this machine
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(f"{url}healthz", timeout=2) as answer:  # noqa: S310  (our own address)
+            with direct.open(f"{url}healthz", timeout=2) as answer:
                 if answer.status == 200:
                     return True
         except OSError:

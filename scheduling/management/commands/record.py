@@ -22,7 +22,10 @@ class Command(BaseCommand):
         recorder = Recorder.objects.filter(name=options["recorder"]).first()
         if recorder is None:
             raise CommandError(f"There is no recorder called {options['recorder']}.")
-        length = timedelta(minutes=options["minutes"]) if options["minutes"] else None
+        minutes = options["minutes"]
+        if minutes is not None and not minutes > 0:
+            raise CommandError("--minutes must be more than 0.")
+        length = timedelta(minutes=minutes) if minutes else None
         outcome = start_now(recorder, by="command line", length=length)
         if not outcome.is_good:
             raise CommandError(outcome.text)

@@ -1,0 +1,33 @@
+"""`manage.py reseal`: seal every stored secret anew with the first of SEALING_KEYS, so that an old key can go."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from nodes.models import Workload
+from scheduling.models import Recorder
+from station.models import AlertRoute
+from station.sealing import CannotOpen, seal, unseal
+
+SEALED = ((Recorder, "secrets_sealed"), (AlertRoute, "secret_sealed"), (Workload, "secrets_sealed"))
+
+
+class Command(BaseCommand):
+    help = "Seal every stored secret anew with the first of SEALING_KEYS."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        done, lost = 0, list[str]()
+        for model, field in SEALED:
+            rows = model._base_manager.exclude(**{field: ""})
+            for row in rows.iterator():
+                sealed = getattr(row, field)
+                try:
+                    fresh = seal(unseal(sealed))
+                except CannotOpen:
+                    lost.append(f"{model._meta.verbose_name} {row}")
+                    continue
+                # Compare-and-set: a secret somebody changes in this moment is sealed with the first key already.
+                done += model._base_manager.filter(pk=row.pk, **{field: sealed}).update(**{field: fresh})
+        self.stdout.write(f"{done} secrets sealed anew.")
+        if lost:
+            raise CommandError(f"No key opens the secrets of: {', '.join(lost)}. Type them in again.")

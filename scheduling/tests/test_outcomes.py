@@ -1,0 +1,211 @@
+"""The verdict: completed only if nothing is missing, whichever way it went missing (R-15)."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from nodes.models import Node, Workload
+from scheduling import lifecycle, manual
+from scheduling.bookings import book
+from scheduling.lifecycle import advance, unwant_leftovers
+from scheduling.models import Booking, Recorder
+from scheduling.outcomes import STOPPED_BY_HAND, conclude, find_gaps
+from station.models import Alert
+from station.sealing import seal
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+
+State = Booking.State
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node.objects.create(name="n", address="process", media_dir="/m", state="up")
+
+
+@pytest.fixture
+def booking(project: Any) -> Booking:
+    recorder = Recorder.objects.create(name="Cam", project=project, source_type="test")
+    starts = timezone.now() - timedelta(minutes=10)
+    return book(recorder, starts, starts + timedelta(minutes=10), now=starts, by="anna")
+
+
+def part(booking: Booking, number: int, first: float, last: float, reason: str = "stopped") -> dict[str, Any]:
+    def at(seconds: float) -> str:
+        return (booking.opens_at + timedelta(seconds=seconds)).isoformat()
+
+    return {
+        "number": number,
+        "file": f"x-{number:03d}.ts",
+        "first_frame_at": at(first),
+        "last_frame_at": at(last),
+        "frames": int((last - first) * 25),
+        "bytes": 1000,
+        "seconds": last - first,
+        "end_reason": reason,
+    }
+
+
+def run(
+    booking: Booking, node: Node, parts: list[dict[str, Any]], gaps: list[dict[str, Any]] | None = None
+) -> Workload:
+    """The booking is stopping at the end of its window and its worker reported these parts."""
+    booking.move(State.ARMED, now=booking.opens_at)
+    booking.move(State.STARTING, now=booking.opens_at)
+    booking.move(State.STOPPING, now=booking.closes_at, outcome=booking.outcome)
+    return Workload.objects.create(
+        owner=booking.owner,
+        generation=1,
+        node=node,
+        name="w",
+        program="capture",
+        control_port=9600,
+        state="exited",
+        created_at=booking.opens_at,
+        progress={"parts": parts, "gaps": gaps or []},
+        secrets_sealed=seal({"token": "t"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("spans", "state"),
+    [
+        ([(0.5, 599.5)], State.COMPLETED),
+        ([(0.5, 300), (302, 599.5)], State.COMPLETED),
+        ([(0.5, 300)], State.PARTIAL),  # the source died in the middle and never came back
+        ([(0.5, 300), (330, 599.5)], State.PARTIAL),  # a gap
+        ([(60, 599.5)], State.PARTIAL),  # the picture came late
+        ([], State.FAILED),
+    ],
+)
+def test_the_verdict_follows_from_what_is_held(
+    booking: Booking, node: Node, spans: list[tuple[float, float]], state: str
+) -> None:
+    """R-15: a hole that nobody noticed is the thing users complain about most."""
+    parts = [part(booking, number, *span) for number, span in enumerate(spans, 1)]
+    workload = run(booking, node, parts)
+
+    conclude(booking, workload, booking.closes_at)
+
+    assert booking.state == state, booking.events.last().note
+    assert Alert.objects.exists() is (state != State.COMPLETED)
+
+
+def test_silence_inside_a_part_is_missing_too(booking: Booking, node: Node) -> None:
+    gap = {"from_at": booking.opens_at.isoformat(), "to_at": "", "seconds": 12.0, "reason": "no_signal"}
+    workload = run(booking, node, [part(booking, 1, 0.5, 599.5)], [gap])
+
+    conclude(booking, workload, booking.closes_at)
+
+    assert booking.state == State.PARTIAL
+    assert "12." in booking.events.last().note or "13." in booking.events.last().note
+
+
+def test_parts_of_two_nodes_make_one_recording_with_a_gap(booking: Booking, node: Node) -> None:
+    """R-21's ground: the second node's journal knows nothing of the first's."""
+    booking.parts = [part(booking, 1, 0.5, 300, "")]
+    workload = run(booking, node, [part(booking, 2, 340, 599.5)])
+
+    conclude(booking, workload, booking.closes_at)
+
+    assert [(gap["seconds"], gap["reason"]) for gap in booking.gaps] == [(40.0, "worker_died")]
+    assert booking.state == State.PARTIAL
+
+
+def test_a_stop_by_hand_counts_only_until_then_and_nothing_recorded_is_no_alarm(booking: Booking, node: Node) -> None:
+    booking.outcome = STOPPED_BY_HAND
+    workload = run(booking, node, [])
+
+    conclude(booking, workload, booking.closes_at)
+
+    assert booking.state == State.FAILED
+    assert not Alert.objects.exists()
+
+
+def test_gaps_are_found_between_parts_only_where_there_is_one() -> None:
+    base = datetime(2026, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
+
+    def made(first: float, last: float) -> dict[str, Any]:
+        return {
+            "first_frame_at": (base + timedelta(seconds=first)).isoformat(),
+            "last_frame_at": (base + timedelta(seconds=last)).isoformat(),
+            "end_reason": "stalled",
+        }
+
+    assert [gap["seconds"] for gap in find_gaps([made(0, 10), made(10.2, 20), made(25, 30)], [])] == [5.0]
+
+
+def test_a_worker_that_ended_at_its_own_end_time_is_the_end_of_the_window(booking: Booking, node: Node) -> None:
+    """A node whose clock is a moment ahead raises no alarm."""
+    workload = run(booking, node, [part(booking, 1, 0.5, 599.5, "ended")])
+    Booking.objects.filter(pk=booking.pk).update(state="recording", closes_at=booking.closes_at + timedelta(seconds=2))
+    booking.refresh_from_db()
+    Workload.objects.update(exit_reason="done", removed_at=timezone.now())
+
+    advance(booking, booking.closes_at - timedelta(seconds=2))
+
+    assert booking.state == State.COMPLETED
+    assert not Alert.objects.exists()
+    assert workload.generation == 1
+
+
+def test_a_worker_of_an_ended_booking_is_not_wanted(booking: Booking, node: Node) -> None:
+    """No worker runs on for a booking that is over, whatever went wrong before."""
+    run(booking, node, [])
+    Booking.objects.update(state="failed")
+    Workload.objects.update(state="running")
+
+    assert unwant_leftovers(timezone.now()) == 1
+    assert Workload.objects.get().is_wanted is False
+
+
+def test_a_booking_that_ended_in_this_moment_gets_no_worker(booking: Booking, node: Node) -> None:
+    stale = Booking.objects.get(pk=booking.pk)
+    stale.move(State.ARMED, now=booking.opens_at)
+    stale.move(State.STARTING, now=booking.opens_at)
+    Booking.objects.update(state="failed")
+
+    advance(stale, booking.opens_at + timedelta(seconds=1))
+
+    assert not Workload.objects.exists()
+
+
+def test_a_lost_sealing_key_is_said_in_words_and_tried_again(booking: Booking, node: Node, settings: Any) -> None:
+    Recorder.objects.update(secrets_sealed="gAAAAABnonsense")
+
+    advance(booking, booking.opens_at)
+
+    assert booking.state == State.RETRY_WAIT
+    assert "SEALING_KEYS" in booking.errors[0]["error"]
+
+
+def test_a_bug_in_the_look_is_an_alert_and_not_silence(
+    booking: Booking, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: Any) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(lifecycle, "advance", broken)
+
+    lifecycle.step(timezone.now())
+
+    assert "ValueError: a bug" in Alert.objects.get().text
+
+
+def test_a_stop_stands_even_if_the_loop_moves_the_booking_in_that_moment(
+    booking: Booking, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The button never says "told to stop" unless it was."""
+    booking.move(State.ARMED, now=booking.opens_at)
+    booking.move(State.STARTING, now=booking.opens_at)
+    stale = Booking.objects.get(pk=booking.pk)
+    booking.move(State.RETRY_WAIT, now=booking.opens_at + timedelta(seconds=1))
+    monkeypatch.setattr("django.conf.settings.MANUAL_WAIT_SECONDS", 0.1, raising=False)
+
+    outcome = manual.stop_booking(stale, by="anna")
+
+    booking.refresh_from_db()
+    assert booking.state == State.FAILED
+    assert "nothing had been recorded" in outcome.text
