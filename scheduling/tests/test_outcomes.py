@@ -174,6 +174,7 @@ def test_a_booking_that_ended_in_this_moment_gets_no_worker(booking: Booking, no
 
 def test_a_lost_sealing_key_is_said_in_words_and_tried_again(booking: Booking, node: Node, settings: Any) -> None:
     Recorder.objects.update(secrets_sealed="gAAAAABnonsense")
+    booking = Booking.objects.get()
 
     advance(booking, booking.opens_at)
 
