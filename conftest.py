@@ -78,6 +78,14 @@ def process_node(transactional_db: Any, settings: Any, worker_number: int) -> It
     end_everything(node)
 
 
+@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
+def any_node(request: pytest.FixtureRequest) -> Any:
+    """What must hold on both runtimes is tested on both."""
+    if request.param == "process":
+        return request.getfixturevalue("process_node")
+    return request.getfixturevalue("make_docker_node")("a")
+
+
 @pytest.fixture
 def recorder(process_node: Any, project: Any) -> Any:
     from scheduling.models import Recorder

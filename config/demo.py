@@ -58,9 +58,9 @@ def _make_node() -> None:
     node = Node(name="local", address="process", media_dir=str(settings.RECORDINGS_DIR))
     if DOCKER_SOCKET.exists():
         docker = Node(name="local", address=f"unix://{DOCKER_SOCKET}", media_dir=str(settings.RECORDINGS_DIR))
+        _give_to_worker(settings.RECORDINGS_DIR)
         if _can_record(docker):
             node = docker
-            _give_to_worker(settings.RECORDINGS_DIR)
     node.save()
 
 

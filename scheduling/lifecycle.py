@@ -89,7 +89,7 @@ def _open(booking: Booking, now: datetime) -> None:
             _alert(booking, "missed", f"{booking} was missed", note, now, Severity.CRITICAL)
         return
     by = booking.requested_by if booking.is_manual else SCHEDULER
-    if booking.state == State.PLANNED and not booking.move(State.ARMED, now=now, by=by):
+    if booking.state == State.PLANNED and not booking.move(State.ARMED, now=now, by=by, deadline_at=booking.closes_at):
         return
     late = max(0.0, (now - booking.opens_at).total_seconds())
     booking.move(State.STARTING, now=now, by=by, late_by_seconds=round(late, 3), attempts=1)

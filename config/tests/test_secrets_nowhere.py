@@ -24,11 +24,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "sesame-opens-4711"
 
 
-@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
-def node(request: pytest.FixtureRequest) -> Any:
-    if request.param == "process":
-        return request.getfixturevalue("process_node")
-    return request.getfixturevalue("make_docker_node")("a")
+@pytest.fixture
+def node(any_node: Any) -> Any:
+    return any_node
 
 
 def command_lines_and_environments() -> bytes:

@@ -16,11 +16,9 @@ from testing.waiting import wait_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
-def node(request: pytest.FixtureRequest) -> Node:
-    if request.param == "process":
-        return request.getfixturevalue("process_node")
-    return request.getfixturevalue("make_docker_node")("a")
+@pytest.fixture
+def node(any_node: Any) -> Node:
+    return any_node
 
 
 @pytest.fixture

@@ -25,11 +25,9 @@ START_POINTS = [name for name in failpoints.ALL if name.startswith("start.")]
 STOP_POINTS = [name for name in failpoints.ALL if name.startswith("stop.")]
 
 
-@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
-def node(request: pytest.FixtureRequest) -> Node:
-    if request.param == "process":
-        return request.getfixturevalue("process_node")
-    return request.getfixturevalue("make_docker_node")("a")
+@pytest.fixture
+def node(any_node: Any) -> Node:
+    return any_node
 
 
 @pytest.fixture

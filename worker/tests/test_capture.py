@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 import urllib.error
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from testing.capturing import TOKEN, capture, seconds_between
 from testing.media import decode, ffmpeg, free_port, sender, snapshot, start_sender
 from testing.processes import command_of
+from testing.rtsp import rtsp_server
 from testing.waiting import wait_until
 
 TEST = {"type": "test", "url": "", "size": "160x90"}
@@ -259,6 +261,27 @@ def test_rtmp_as_listener(tmp_path: Path) -> None:
         worker.wait_for(state="no_signal")
         with sender("-f", "flv", f"rtmp://127.0.0.1:{port}/live/key"):
             worker.wait_for(state="recording", frames=40)
+
+
+def test_rtmp_from_a_server(tmp_path: Path) -> None:
+    port = free_port()
+    with sender("-f", "flv", "-listen", "1", f"rtmp://127.0.0.1:{port}/live/key"):
+        assert_records(tmp_path, {"type": "rtmp", "url": f"rtmp://127.0.0.1:{port}/live/key"})
+
+
+def test_rtsp_with_a_password_that_stands_in_no_command_line(tmp_path: Path) -> None:
+    """S-05."""
+    secret = "cam-secret-4711"
+    login = b64encode(f"user:{secret}".encode()).decode()
+    with rtsp_server(login) as port:
+        source = {"type": "rtsp", "url": f"rtsp://user:{secret}@127.0.0.1:{port}/stream"}
+        source["options"] = {"rtsp_transport": "tcp", "timeout": "10000000"}
+        with capture(tmp_path, source, secrets=[secret]) as worker:
+            worker.wait_for(state="recording", frames=50)
+            assert secret not in command_of(worker.recorder_pid())
+            [path] = worker.files()
+            worker.stop()
+    assert decode_tolerant(path) > 25
 
 
 def test_udp(tmp_path: Path) -> None:

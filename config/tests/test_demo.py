@@ -1,0 +1,62 @@
+"""What a newcomer finds: made once, left alone afterwards, on Docker where an engine can really record."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from config import demo
+from nodes import health
+from nodes.models import Node
+from scheduling.manual import start_now, stop_now
+from scheduling.models import Recorder
+from testing.engines import IMAGE
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_it_is_made_once_and_what_people_change_is_left_alone(settings: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr(demo, "DOCKER_SOCKET", tmp_path / "no.sock")
+    first = demo.ensure_demo()
+    Recorder.objects.update(name="Renamed")
+
+    second = demo.ensure_demo()
+
+    assert first.password
+    assert second.password is None
+    assert User.objects.get().check_password(first.password)
+    assert [recorder.name for recorder in Recorder.objects.all()] == ["Renamed"]
+    assert Node.objects.get().address == "process"
+
+
+@pytest.mark.docker
+class TestWithDocker:
+    """On an engine of the tests."""
+
+    @pytest.fixture(params=["docker"])
+    def engine(self, request: pytest.FixtureRequest, settings: Any, monkeypatch: Any) -> Any:
+        engine = request.getfixturevalue("get_engine")("a")
+        monkeypatch.setattr(demo, "DOCKER_SOCKET", engine.socket)
+        settings.WORKER_IMAGE = IMAGE
+        settings.RECORDINGS_DIR.mkdir(parents=True)
+        return engine
+
+    def test_an_engine_with_the_image_is_used_and_records(self, engine: Any) -> None:
+        demo.ensure_demo()
+
+        node = Node.objects.get()
+        assert node.address == engine.address
+        health.check(node)
+        Node.objects.update(control_port_from=34000)
+        recorder = Recorder.objects.get()
+        started = start_now(recorder, by="anna")
+        assert started.is_good, started.text
+        assert stop_now(recorder, by="anna").is_good
+
+    def test_an_engine_without_the_image_is_not(self, engine: Any, settings: Any) -> None:
+        settings.WORKER_IMAGE = "airlock-worker:absent"
+
+        demo.ensure_demo()
+
+        assert Node.objects.get().address == "process"
