@@ -48,7 +48,7 @@ def parse_node_address(text: str) -> NodeAddress:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise ValidationError(f"This is not a node address: {error}.") from error
+        raise ValidationError("The host or the port in the address is not valid.") from error
     if parts.scheme == "unix":
         path = PurePosixPath(parts.path)
         if parts.netloc or not path.is_absolute() or ".." in path.parts:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -41,7 +42,8 @@ START_ACTION: dict[str, Any] = {
     "permissions": ["operate"],
     "dialog": {
         "title": "Start recording now?",
-        "description": "The recorder starts at once and ends by itself after the longest time allowed.",
+        "description": "The recorder starts at once. If nobody stops it, it ends by itself after "
+        f"{spoken(settings.RECORD_NOW_MAX.total_seconds())}.",
         "form_submit_text": "Start",
     },
 }

@@ -43,7 +43,7 @@ def validate_template(template: str) -> None:
     if "{" in _FIELD.sub("", template) or "}" in _FIELD.sub("", template):
         raise ValidationError("A bracket is not closed.")
     if any(part.strip() in {"", ".", ".."} for part in template.split("/")):
-        raise ValidationError("The folders of the path must have names; . and .. are none.")
+        raise ValidationError("Each folder in the path needs a name, and . and .. are not allowed.")
 
 
 def render_folder(template: str, values: Values) -> str:

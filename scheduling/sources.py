@@ -116,7 +116,9 @@ def _parse_url(kind: SourceType, text: str) -> Parsed:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise ValidationError(f"This is not an address: {error}.") from error
+        raise ValidationError(
+            f"The host or the port in the address is not valid. Example: {EXAMPLES[kind]}."
+        ) from error
     schemes = SCHEMES[kind]
     if parts.scheme not in schemes:
         allowed = " or ".join(f"{scheme}://" for scheme in schemes)

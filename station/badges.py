@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from station.clock import house_time
 from station.states import Machine
 
-SHAPES = {"red": "■", "yellow": "●", "green": "▲", "amber": "◆", "blue": "○", "grey": "–"}
+SHAPES = {"red": "■", "yellow": "●", "green": "✓", "amber": "◆", "blue": "○", "grey": "–"}
 
 
 def badge(word: str, colour: str) -> SafeString:

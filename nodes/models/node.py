@@ -61,7 +61,9 @@ class Node(Machine):
     network = models.CharField(
         max_length=60,
         default="host",
-        validators=[RegexValidator(r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$")],
+        validators=[
+            RegexValidator(r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$", "The name of a Docker network, like host or bridge.")
+        ],
         help_text="Docker network of the workers. host is right for multicast and listeners.",
     )
     max_workloads = models.PositiveIntegerField(default=16)
