@@ -93,6 +93,9 @@ class EmbeddedServer:
         with self._exclusive("start.lock"):
             if self.is_running():
                 self._run("pg_ctl", "-w", "-m", "fast", "-t", str(STOP_SECONDS), "-D", str(self.pgdata), "stop")
+            if self.socket_dir.parent != self.folder:
+                with contextlib.suppress(OSError):
+                    self.socket_dir.rmdir()
 
     def is_running(self) -> bool:
         """Does the server of this folder live? Answering on its socket is proof; else its pid file and the kernel."""

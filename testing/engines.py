@@ -151,7 +151,15 @@ class Engine:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self._unmount()
         shutil.rmtree(self.run_dir, ignore_errors=True)
+
+    def _unmount(self) -> None:
+        """With live-restore an engine leaves its mounts for its successor; the last one takes them away."""
+        places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for place in sorted(places, reverse=True):
+            if place.startswith((str(self.run_dir), str(self.data_root))):
+                subprocess.run(["umount", "--lazy", place], check=False)
 
     def revive(self) -> None:
         """Make sure it runs again after a test that hurt it."""

@@ -4,13 +4,10 @@ import contextlib
 import os
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import imageio_ffmpeg
-
-NO_GCONV = Path(tempfile.gettempdir()) / "airlock-no-gconv"
 
 
 def ffmpeg() -> str:
@@ -18,8 +15,7 @@ def ffmpeg() -> str:
 
 
 def environment() -> dict[str, str]:
-    NO_GCONV.mkdir(exist_ok=True)
-    return {**os.environ, "GCONV_PATH": str(NO_GCONV)}
+    return {**os.environ, "GCONV_PATH": os.devnull}  # see worker.ffmpeg
 
 
 def free_port(kind: int = socket.SOCK_STREAM) -> int:

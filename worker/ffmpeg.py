@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections import deque
@@ -44,7 +43,7 @@ def redact(text: str, secrets: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Binary:
-    """`is_static` marks the wheel's build, which needs numeric addresses and an empty GCONV_PATH."""
+    """`is_static` marks the wheel's build, which needs numeric addresses and a GCONV_PATH that leads nowhere."""
 
     path: str
     is_static: bool
@@ -52,9 +51,9 @@ class Binary:
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
         if self.is_static:
-            # Otherwise it loads the system's character-set tables into a static program and crashes.
-            kept["GCONV_PATH"] = tempfile.gettempdir() + "/airlock-no-gconv"
-            os.makedirs(kept["GCONV_PATH"], exist_ok=True)
+            # Otherwise it loads the system's character-set tables into a static program and crashes. Not a folder
+            # under the temp folder: whoever made it first could have code loaded from there.
+            kept["GCONV_PATH"] = os.devnull
         return kept
 
 
