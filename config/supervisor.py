@@ -1,6 +1,5 @@
 """Starts the processes of `manage.py up`, keeps them running, and ends them together."""
 
-import ctypes
 import logging
 import os
 import signal
@@ -12,14 +11,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from worker.parenthood import die_with
+
 logger = logging.getLogger(__name__)
 
-PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 15.0
 RESTART_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 STEADY_SECONDS = 30.0
 LOOK_AFTER_SECONDS = 3.0
-_libc = ctypes.CDLL(None)
 
 
 @dataclass
@@ -43,7 +42,7 @@ class Child:
             env=self.environment,
             cwd=self.folder,
             start_new_session=True,
-            preexec_fn=partial(_die_with, os.getpid()),
+            preexec_fn=partial(die_with, os.getpid()),
         )
 
     def look(self) -> None:
@@ -95,9 +94,3 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _die_with(parent: int) -> None:
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it died before we asked
-        os._exit(1)

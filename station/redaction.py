@@ -1,27 +1,8 @@
-"""Keeps secrets out of logs and stored errors: addresses lose their credentials before anybody can read them."""
+"""Keeps secrets out of logs and stored errors: what the worker does to ffmpeg's words, done to ours."""
 
 import logging
-import re
 
-HIDDEN = "***"
-_USERINFO = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s@'\"]+@", re.IGNORECASE)
-_PARAMETER = re.compile(
-    r"(?P<name>\b(?:passphrase|password|passwd|pass|token|key|streamkey|stream_key|secret|auth|signature|sig|streamid)=)[^&\s'\"]+",
-    re.IGNORECASE,
-)
-_RTMP_KEY = re.compile(r"(?P<head>\brtmps?://[^/\s'\"]+/[^/\s'\"]+/)[^\s'\"]+", re.IGNORECASE)
-_BEARER = re.compile(r"(?P<head>\bBearer\s+)\S+", re.IGNORECASE)
-
-
-def redact(text: str, *secrets: str) -> str:
-    """`text` without the given secrets and without anything that looks like one inside an address."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, HIDDEN)
-    text = _USERINFO.sub(rf"\g<scheme>{HIDDEN}@", text)
-    text = _RTMP_KEY.sub(rf"\g<head>{HIDDEN}", text)
-    text = _PARAMETER.sub(rf"\g<name>{HIDDEN}", text)
-    return _BEARER.sub(rf"\g<head>{HIDDEN}", text)
+from worker.redaction import redact
 
 
 class RedactingFilter(logging.Filter):
@@ -33,3 +14,6 @@ class RedactingFilter(logging.Filter):
         if record.exc_info and not record.exc_text:
             record.exc_text = redact(logging.Formatter().formatException(record.exc_info))
         return True
+
+
+__all__ = ["RedactingFilter", "redact"]

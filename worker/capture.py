@@ -17,10 +17,11 @@ from typing import Any
 
 from worker import exits
 from worker.config import CaptureConfig, ConfigError, inside, parse_capture, read_line
-from worker.ffmpeg import Binary, Ffmpeg, find_binary, list_decklinks, redact
+from worker.ffmpeg import Binary, Ffmpeg, find_binary, list_decklinks
 from worker.httpd import Server
 from worker.journal import Journal, Part, iso
 from worker.preview import Preview
+from worker.redaction import redact
 from worker.sources import build_input, nth_decklink
 
 LOOK_SECONDS = 0.25
@@ -165,7 +166,7 @@ class Capture:
                 device_name=lambda index: nth_decklink(list_decklinks(self.binary), index),
             )
         except (ConfigError, OSError, subprocess.SubprocessError) as error:
-            self.error = redact(str(error), self.config.secrets)
+            self.error = redact(str(error), *self.config.secrets)
             return SOURCE_LOST, False
         self._keep_preview(preview)
         part = self.journal.begin(self.config.first_part, datetime.now(UTC))

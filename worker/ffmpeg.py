@@ -1,7 +1,6 @@
 """Finding ffmpeg, starting it, reading its progress, and ending it, with nothing of it ever left behind."""
 
 import contextlib
-import ctypes
 import os
 import re
 import shutil
@@ -12,33 +11,13 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-_libc = ctypes.CDLL(None, use_errno=True)
-PR_SET_PDEATHSIG = 1
+from worker.parenthood import die_with
+from worker.redaction import redact
+
 KILL_SECONDS = 5.0
 _PREFIX = re.compile(r"^\[[^\]]+ @ 0x[0-9a-f]+\] ")
 _CHATTER = re.compile(r"^ffmpeg stats|pipe:0|^Exiting normally|^\s|^Input #|^Output #|^Stream mapping|^Press \[q\]")
 _FPS = re.compile(r"Stream #\S+.*Video:.*?([\d.]+) fps")
-_URL_SECRETS = (
-    (re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@'\"]+@", re.IGNORECASE), r"\1***@"),
-    (
-        re.compile(
-            r"(\b(?:passphrase|password|passwd|pass|token|key|secret|streamid|auth|signature|sig)=)[^&\s'\"]+",
-            re.IGNORECASE,
-        ),
-        r"\1***",
-    ),
-    (re.compile(r"(\brtmps?://[^/\s'\"]+/[^/\s'\"]+/)[^\s'\"]+", re.IGNORECASE), r"\1***"),
-)
-
-
-def redact(text: str, secrets: tuple[str, ...]) -> str:
-    """ffmpeg prints addresses with their keys: take them out before anybody keeps the line."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "***")
-    for pattern, replacement in _URL_SECRETS:
-        text = pattern.sub(replacement, text)
-    return text
 
 
 @dataclass(frozen=True)
@@ -93,6 +72,7 @@ class Ffmpeg:
         self.progress = Progress()
         self._secrets = secrets
         self._nice = nice
+        self._parent = os.getpid()
         self.spawned_at = time.monotonic()
         self.process = subprocess.Popen(
             # No -nostdin: with it, ffmpeg 7.0 looks at SIGTERM only while it waits for a network source.
@@ -112,7 +92,7 @@ class Ffmpeg:
             thread.start()
 
     def _in_child(self) -> None:
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        die_with(self._parent, signal.SIGKILL)
         if self._nice:
             os.nice(self._nice)
 
@@ -180,7 +160,7 @@ class Ffmpeg:
         for raw in self.process.stderr:
             said = raw.decode(errors="replace").rstrip()
             found = _FPS.search(said)
-            line = redact(said, self._secrets)
+            line = redact(said, *self._secrets)
             if found and self.progress.fps is None:
                 self.progress.fps = float(found.group(1))
             self.progress.lines.append(line)

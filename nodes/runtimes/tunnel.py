@@ -5,9 +5,7 @@ our config goes in. Behind a forwarded socket everything works as on this machin
 started it, is started again when it has died, and asks nobody for a password.
 """
 
-import ctypes
 import os
-import signal
 import socket
 import subprocess
 import tempfile
@@ -18,10 +16,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from nodes.runtimes.base import Unreachable
+from worker.parenthood import die_with
 
 REMOTE_SOCKET = "/var/run/docker.sock"
-PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)
 _lock = threading.Lock()
 _locks: dict[str, threading.Lock] = {}  # one dead line does not keep the others waiting
 _tunnels: dict[str, "Tunnel"] = {}
@@ -39,7 +36,7 @@ class Tunnel:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._words,  # a file: nobody reads a pipe, and a full one would stop ssh
-            preexec_fn=partial(_die_with, os.getpid()),
+            preexec_fn=partial(die_with, os.getpid()),
         )
         self._wait(seconds)
 
@@ -124,9 +121,3 @@ def forget(address: str) -> None:
 def _lock_of(address: str) -> threading.Lock:
     with _lock:
         return _locks.setdefault(address, threading.Lock())
-
-
-def _die_with(parent: int) -> None:
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        os._exit(1)
