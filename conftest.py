@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,10 @@ def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequ
 
 
 @pytest.fixture
-def worker_number() -> int:
-    """0, 1, 2 … under pytest-xdist: keeps network ports of parallel tests apart."""
-    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+def control_ports() -> int:
+    """The first of 400 ports for this worker of this run: other workers, and other runs beside us, use others."""
+    who = f"{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())} {os.environ.get('PYTEST_XDIST_WORKER', '')}"
+    return 16000 + zlib.crc32(who.encode()) % 40 * 400
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def make_member(db: Any) -> Any:
 
 
 @pytest.fixture
-def process_node(transactional_db: Any, settings: Any, worker_number: int) -> Iterator[Any]:
+def process_node(transactional_db: Any, settings: Any, control_ports: int) -> Iterator[Any]:
     """This machine as a node that answers; whatever a test left running there is ended."""
     from nodes import health
     from nodes.models import Node
@@ -70,7 +72,7 @@ def process_node(transactional_db: Any, settings: Any, worker_number: int) -> It
         name="local",
         address="process",
         media_dir=str(settings.RECORDINGS_DIR),
-        control_port_from=21000 + worker_number * 1000,
+        control_port_from=control_ports,
     )
     health.check(node)
     node.refresh_from_db()
@@ -179,7 +181,7 @@ def get_engine(all_engines: dict[str, Any]) -> Iterator[Any]:
 
 
 @pytest.fixture
-def make_docker_node(transactional_db: Any, settings: Any, worker_number: int, get_engine: Any, tmp_path: Path) -> Any:
+def make_docker_node(transactional_db: Any, settings: Any, control_ports: int, get_engine: Any, tmp_path: Path) -> Any:
     """make_docker_node("a"): a node on an engine of the tests, up, with a media folder its workers may write to."""
     from nodes import health
     from nodes.models import Node
@@ -196,7 +198,8 @@ def make_docker_node(transactional_db: Any, settings: Any, worker_number: int, g
             name=f"engine-{name}",
             address=engine.address,
             media_dir=str(media),
-            control_port_from=31000 + worker_number * 1000 + 200 * len(_engines),
+            control_port_from=control_ports + 100 * len(_engines),
+            control_port_count=100,
         )
         health.check(node)
         node.refresh_from_db()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -48,6 +49,7 @@ class Journal:
     suffix: str
     parts: list[Part] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    _measuring: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
     def open(cls, folder: Path, name: str, container: str) -> "Journal":
@@ -122,6 +124,11 @@ class Journal:
         self.save()
 
     def measure(self, part: Part, frames: int, seconds: float) -> None:
+        """Asked by the main loop and by who answers /status: one at a time, or an old size could overwrite the last."""
+        with self._measuring:
+            self._measure(part, frames, seconds)
+
+    def _measure(self, part: Part, frames: int, seconds: float) -> None:
         part.frames, part.seconds = frames, round(seconds, 3)
         if part.first_frame_at:
             first = datetime.fromisoformat(part.first_frame_at)

@@ -42,13 +42,13 @@ class TestWithDocker:
         settings.RECORDINGS_DIR.mkdir(parents=True)
         return engine
 
-    def test_an_engine_with_the_image_is_used_and_records(self, engine: Any) -> None:
+    def test_an_engine_with_the_image_is_used_and_records(self, engine: Any, control_ports: int) -> None:
         demo.ensure_demo()
 
         node = Node.objects.get()
         assert node.address == engine.address
         health.check(node)
-        Node.objects.update(control_port_from=34000)
+        Node.objects.update(control_port_from=control_ports)
         recorder = Recorder.objects.get()
         started = start_now(recorder, by="anna")
         assert started.is_good, started.text

@@ -87,7 +87,7 @@ def media(tmp_path: Path, settings: Any) -> Path:
 
 
 def make_node(name: str, address: str, media: Path) -> Node:
-    return Node.objects.create(name=name, address=address, media_dir=str(media), control_port_from=33000)
+    return Node.objects.create(name=name, address=address, media_dir=str(media), control_port_from=free_port())
 
 
 def capture_and_stop(node: Node) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import signal
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from nodes import failpoints
 from nodes.models import Node, Workload
 from nodes.runtimes import runtime_for
 from scheduling.models import Booking, Recorder
-from testing.processes import manage, start_manage
+from testing.processes import manage
 from testing.waiting import wait_until
 
 pytestmark = [
@@ -93,10 +92,10 @@ def test_killed_during_stop_the_recording_still_ends_cleanly(
 
 
 def test_a_killed_scheduler_leaves_the_recording_alone_and_its_successor_adopts_it(
-    node: Node, studio: Recorder, scheduler: Any, tmp_path: Path
+    node: Node, studio: Recorder, scheduler: Any
 ) -> None:
     """A restart of the scheduler never interrupts a recording (DESIGN 6)."""
-    first = start_manage("runscheduler", log=tmp_path / "first.log")
+    first = scheduler()
     started = manage("record", "Studio")
     assert started.returncode == 0, started.stderr
     first.kill()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -156,3 +157,27 @@ def test_words_of_ffmpeg_lose_their_secrets() -> None:
 
 def test_quoting_keeps_the_text() -> None:
     assert quoted("it's") == "'it'\\''s'"
+
+
+def test_measuring_from_two_threads_never_loses_the_last_size(tmp_path: Path) -> None:
+    """What /status reads and what the main loop reads may interleave; the file's last size is what stays."""
+    journal = Journal.open(tmp_path, "take", "mpegts")
+    part = journal.begin(1, NOW)
+    path = tmp_path / part.file
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            journal.measure(part, part.frames, part.seconds)
+
+    askers = [threading.Thread(target=ask) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    for size in range(1, 400):
+        path.write_bytes(b"x" * size)
+        journal.measure(part, size, size)
+    stop.set()
+    for asker in askers:
+        asker.join()
+
+    assert part.bytes == 399
