@@ -56,6 +56,10 @@ class NodeAdmin(MachineAdmin):
             return False
         return super().has_delete_permission(request, obj)
 
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        obj.process_home = ""  # whoever checks a process node next takes it as its own: the way to move one
+        super().save_model(request, obj, form, change)
+
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         forget_alerts(obj)
         super().delete_model(request, obj)

@@ -6,11 +6,10 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Min
 
 from nodes.models import Node
 from nodes.pools import pools, wait_for
-from nodes.runtimes import runtime_for
+from nodes.runtimes import here, runtime_for
 from nodes.runtimes.base import RuntimeFault
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
@@ -28,10 +27,11 @@ def step(now: datetime) -> datetime | None:
     futures = [
         pools.submit(node.pk, "health", lambda pk=node.pk: check_by_id(pk))  # type: ignore[misc]
         for node in Node.objects.to_check(now)
+        if not node.is_elsewhere(here())
     ]
     wait_for([future for future in futures if future], STEP_WAIT_SECONDS)
-    upcoming: datetime | None = Node.objects.aggregate(next=Min("next_check_at"))["next"]
-    return upcoming
+    checks = [node.next_check_at for node in Node.objects.all() if node.next_check_at and not node.is_elsewhere(here())]
+    return min(checks, default=None)
 
 
 def check_by_id(pk: int) -> None:
@@ -48,6 +48,8 @@ def check(node: Node) -> bool:
         _note_miss(node, redact(str(fault)))
         return False
     now = database_now()
+    if node.parsed_address.is_process and not node.process_home:
+        Node.objects.filter(pk=node.pk, process_home="").update(process_home=here())
     changes: dict[str, Any] = {
         "missed_checks": 0,
         "last_seen_at": now,

@@ -23,7 +23,7 @@ from nodes.launching import start
 from nodes.models import Node, Workload
 from nodes.orphans import sweep_node
 from nodes.pools import pools, wait_for
-from nodes.runtimes import runtime_for
+from nodes.runtimes import here, runtime_for
 from station.clock import database_now
 
 logger = logging.getLogger(__name__)
@@ -37,9 +37,12 @@ _swept_at: dict[int, float] = {}
 
 def step(now: datetime) -> datetime | None:
     """Look at everything that is not finished, each node on its own threads; the slow ones go on by themselves."""
-    rows = Workload.objects.to_look_at().values_list("pk", "node_id")
+    nodes = {node.pk: node for node in Node.objects.all() if not node.is_elsewhere(here())}
+    rows = Workload.objects.to_look_at().filter(node__in=nodes).values_list("pk", "node_id")
     futures = [pools.submit(node_id, f"workload:{pk}", partial(reconcile, pk)) for pk, node_id in rows]
-    for node in Node.objects.filter(state=Node.State.UP):
+    for node in nodes.values():
+        if node.state != Node.State.UP:
+            continue
         if time.monotonic() - _swept_at.get(node.pk, -SWEEP_SECONDS) >= SWEEP_SECONDS:
             _swept_at[node.pk] = time.monotonic()
             futures.append(pools.submit(node.pk, "sweep", partial(sweep_node, node)))

@@ -7,6 +7,8 @@ compares the booking with its workload (which `nodes.reconcile` keeps true) and 
 import logging
 from datetime import datetime, timedelta
 
+from django.db import transaction
+
 from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.placement import NoPlace
@@ -85,8 +87,9 @@ def request_stop(booking: Booking, *, now: datetime, by: str) -> bool:
 def _open(booking: Booking, now: datetime) -> None:
     if now >= booking.closes_at:
         note = f"its window closed at {house_time(booking.closes_at)} before it could be started"
-        if booking.move(State.MISSED, now=now, note=note):
-            _alert(booking, "missed", f"{booking} was missed", note, now, Severity.CRITICAL)
+        with transaction.atomic():  # never the one without the other
+            if booking.move(State.MISSED, now=now, note=note):
+                _alert(booking, "missed", f"{booking} was missed", note, now, Severity.CRITICAL)
         return
     by = booking.requested_by if booking.is_manual else SCHEDULER
     if booking.state == State.PLANNED and not booking.move(State.ARMED, now=now, by=by, deadline_at=booking.closes_at):
@@ -144,18 +147,20 @@ def _predecessor_lingers(booking: Booking, now: datetime) -> bool:
 
 def _note_recording(booking: Booking, workload: Workload, now: datetime) -> None:
     first = workload.progress.get("first_frame_at")
-    moved = booking.move(
-        State.RECORDING,
-        now=now,
-        note=f"first frame; on {workload.node.name}",
-        first_frame_at=booking.first_frame_at or (datetime.fromisoformat(first) if first else now),
-        deadline_at=booking.closes_at + END_MARGIN,
-    )
-    if moved:
-        logger.info("Recording. booking=%s node=%s", booking.pk, workload.node.name)
+    with transaction.atomic():
+        moved = booking.move(
+            State.RECORDING,
+            now=now,
+            note=f"first frame; on {workload.node.name}",
+            first_frame_at=booking.first_frame_at or (datetime.fromisoformat(first) if first else now),
+            deadline_at=booking.closes_at + END_MARGIN,
+        )
+        if not moved:
+            return
         copy_progress(booking, workload)
         for trouble in ("no_signal", "not_starting"):
             resolve_alert(f"{trouble}:{booking.owner}", now=now, note="it records")
+    logger.info("Recording. booking=%s node=%s", booking.pk, workload.node.name)
 
 
 def _look_after(booking: Booking, now: datetime) -> None:
@@ -200,14 +205,15 @@ def _wait_to_retry(booking: Booking, error: str, now: datetime) -> None:
     if booking.state == State.RECORDING:
         wait = 0  # a picture was there a moment ago: every second counts
     errors = [*booking.errors, {"at": now.isoformat(), "attempt": booking.attempts, "error": error}][-200:]
-    moved = booking.move(
-        State.RETRY_WAIT, now=now, note=error, errors=errors, next_attempt_at=now + timedelta(seconds=wait)
-    )
-    if not moved:
-        return
-    workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="its successor takes over")
+    with transaction.atomic():
+        moved = booking.move(
+            State.RETRY_WAIT, now=now, note=error, errors=errors, next_attempt_at=now + timedelta(seconds=wait)
+        )
+        if not moved:
+            return
+        workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="its successor takes over")
+        _alert(booking, "not_starting", f"{booking} does not record", error, now, Severity.CRITICAL)
     logger.error("Recording interrupted or not started; trying again. booking=%s error=%s", booking.pk, error)
-    _alert(booking, "not_starting", f"{booking} does not record", error, now, Severity.CRITICAL)
 
 
 def _failures_in_a_row(booking: Booking) -> int:
@@ -218,8 +224,9 @@ def _failures_in_a_row(booking: Booking) -> int:
 
 
 def _end_window(booking: Booking, now: datetime) -> None:
-    if booking.move(State.STOPPING, now=now, note="end of window"):
-        workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="end of window")
+    with transaction.atomic():
+        if booking.move(State.STOPPING, now=now, note="end of window"):
+            workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="end of window")
 
 
 def _bring_down(booking: Booking, now: datetime) -> None:
@@ -233,10 +240,11 @@ def _bring_down(booking: Booking, now: datetime) -> None:
             note = "It was told to stop and has not confirmed it."
             _alert(booking, "not_stopping", f"{booking} does not stop", note, now, Severity.CRITICAL)
         return
-    release(booking.owner, now=now)
-    conclude(booking, workload, now)
-    for trouble in ("not_stopping", "no_signal", "not_starting", "trouble"):
-        resolve_alert(f"{trouble}:{booking.owner}", now=now, note="it is over")
+    with transaction.atomic():
+        release(booking.owner, now=now)
+        conclude(booking, workload, now)
+        for trouble in ("not_stopping", "no_signal", "not_starting", "trouble"):
+            resolve_alert(f"{trouble}:{booking.owner}", now=now, note="it is over")
 
 
 def _note_no_signal(booking: Booking, workload: Workload, now: datetime) -> None:

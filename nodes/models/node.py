@@ -71,6 +71,8 @@ class Node(Machine):
         default=False, help_text="Gets no new work. What runs there runs on to its own end."
     )
 
+    # Of a process node: the machine and folder whose processes it means. Nobody else can look after it.
+    process_home = models.CharField(max_length=300, blank=True, editable=False)
     missed_checks = models.PositiveIntegerField(default=0, editable=False)
     next_check_at = models.DateTimeField(null=True, editable=False)
     last_seen_at = models.DateTimeField(null=True, editable=False)
@@ -98,6 +100,10 @@ class Node(Machine):
     @property
     def parsed_address(self) -> NodeAddress:
         return parse_node_address(self.address)
+
+    def is_elsewhere(self, here: str) -> bool:
+        """A process node of another machine or another data folder: not ours to judge or to touch."""
+        return self.parsed_address.is_process and self.process_home not in {"", here}
 
     @property
     def worker_host(self) -> str:

@@ -1,6 +1,8 @@
 """Two ways to run a worker behind one small interface: `docker` and `process`."""
 
+import socket
 from functools import lru_cache
+from pathlib import Path
 
 from django.conf import settings
 
@@ -23,10 +25,28 @@ def installation() -> str:
     return _installation(connection.settings_dict["NAME"])
 
 
+@lru_cache
+def _machine() -> str:
+    try:
+        return Path("/etc/machine-id").read_text().strip() or socket.gethostname()
+    except OSError:
+        return socket.gethostname()
+
+
+def here() -> str:
+    """This machine and this data folder, as a process node remembers them."""
+    return f"{_machine()}:{settings.DATA_DIR / 'run'}"[:300]
+
+
 def runtime_for(node: Node) -> Runtime:
     """The runtime that reaches this node. Cheap: connections are kept per thread inside."""
     if node.parsed_address.is_process:
-        return ProcessRuntime(installation(), settings.DATA_DIR / "run", media_dir=node.media_dir)
+        return ProcessRuntime(
+            installation(),
+            settings.DATA_DIR / "run",
+            media_dir=node.media_dir,
+            is_here=not node.is_elsewhere(here()),
+        )
     return DockerRuntime(
         installation(),
         address=node.address,

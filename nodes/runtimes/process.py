@@ -31,6 +31,7 @@ from nodes.runtimes.base import (
     Refused,
     Runtime,
     Status,
+    Unreachable,
 )
 
 ALREADY_RUNNING = 73  # what worker.launch exits with when the lock is held
@@ -38,15 +39,23 @@ LOG_TAIL_BYTES = 64 * 1024
 
 
 class ProcessRuntime(Runtime):
-    def __init__(self, installation: str, folder: Path, *, media_dir: str) -> None:
+    def __init__(self, installation: str, folder: Path, *, media_dir: str, is_here: bool = True) -> None:
         self.installation = installation
+        self.is_here = is_here
         self.folder = folder
         self.media_dir = Path(media_dir)
 
+    def _check_here(self) -> None:
+        """Of another machine's processes we know nothing: "not found here" must never read as "gone"."""
+        if not self.is_here:
+            raise Unreachable("These are the processes of another machine or another data folder.")
+
     def ping(self) -> str:
+        self._check_here()
         return f"processes, Python {sys.version_info.major}.{sys.version_info.minor}"
 
     def free_disk(self) -> Disk:
+        self._check_here()
         try:
             self.media_dir.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.media_dir):
@@ -57,6 +66,7 @@ class ProcessRuntime(Runtime):
         return Disk(free_bytes=usage.free, total_bytes=usage.total)
 
     def list_ours(self) -> list[Observed]:
+        self._check_here()
         if not self.folder.is_dir():
             return []
         names = [path.name for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
@@ -64,6 +74,7 @@ class ProcessRuntime(Runtime):
         return [observed for observed in found if observed and self.is_ours(observed)]
 
     def inspect(self, name: str) -> Observed | None:
+        self._check_here()
         home = self.folder / name
         if not home.is_dir():
             return None
@@ -78,6 +89,7 @@ class ProcessRuntime(Runtime):
         return Observed(name, identity, Status.EXITED, exit_code=ended.get("code") if ended else None)
 
     def start(self, launch: Launch) -> Observed:
+        self._check_here()
         self._create(launch)
         failpoints.reach(failpoints.START_AFTER_CREATE)
         observed = self.inspect(launch.name)
@@ -115,6 +127,7 @@ class ProcessRuntime(Runtime):
         shutil.rmtree(doomed, ignore_errors=True)
 
     def logs(self, name: str, lines: int = 100) -> str:
+        self._check_here()
         path = self.folder / name / "log"
         try:
             with path.open("rb") as handle:

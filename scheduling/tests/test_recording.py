@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from nodes.models import Workload
+from nodes.models import Node, Workload
+from nodes.pools import pools
+from scheduling.loop import Loop
 from scheduling.manual import start_now, stop_now
 from scheduling.models import Booking, Recorder
 from testing.media import decode, snapshot
@@ -67,3 +69,29 @@ def test_second_start_of_a_recording_recorder_is_refused_and_names_the_first(rec
 
 def test_stop_of_an_idle_recorder_says_so(recorder: Recorder) -> None:
     assert stop_now(recorder, by="anna").text == "Studio A is not recording."
+
+
+def test_a_scheduler_of_another_machine_leaves_this_machine_s_processes_alone(
+    recorder: Recorder, settings: Any, tmp_path: Path
+) -> None:
+    """A process node means the processes of one machine and folder: elsewhere "not found" never reads as "gone"."""
+    outcome = start_now(recorder, by="anna")
+    assert outcome.is_good, outcome.text
+    before = Workload.objects.get()
+    home = settings.DATA_DIR
+    settings.DATA_DIR = tmp_path / "another machine"
+    loop = Loop()
+    for _ in range(4):
+        Node.objects.update(next_check_at=None)
+        loop.run_once()
+        pools.close()
+
+    workload = Workload.objects.get()
+    assert (workload.pk, workload.state) == (before.pk, "running")
+    assert Node.objects.get().state == "up"
+    assert Node.objects.get().missed_checks == 0
+    refused = stop_now(recorder, by="bert")
+    assert "has not confirmed it yet" in refused.text
+
+    settings.DATA_DIR = home
+    assert stop_now(recorder, by="anna").is_good
