@@ -237,7 +237,7 @@ class BookingAdmin(ReadOnlyRights, MachineAdmin):
     def starts_shown(self, obj: Booking) -> str:
         return stamp(obj.starts_at)
 
-    @display(description="Ends", ordering="ends_at")
+    @display(description="Planned end", ordering="ends_at")
     def ends_shown(self, obj: Booking) -> str:
         return stamp(obj.ends_at)
 

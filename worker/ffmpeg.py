@@ -16,7 +16,10 @@ from worker.redaction import redact
 
 KILL_SECONDS = 5.0
 _PREFIX = re.compile(r"^\[[^\]]+ @ 0x[0-9a-f]+\] ")
-_CHATTER = re.compile(r"^ffmpeg stats|pipe:0|^Exiting normally|^\s|^Input #|^Output #|^Stream mapping|^Press \[q\]")
+_CHATTER = re.compile(
+    r"^ffmpeg stats|pipe:0|^Exiting normally|^\s|^Input #|^Output #|^Stream mapping|^Press \[q\]"
+    r"|Error opening input|Impossible to open"
+)
 _FPS = re.compile(r"Stream #\S+.*Video:.*?([\d.]+) fps")
 
 
