@@ -39,6 +39,8 @@ def reserve(
     own = Reservation.objects.standing().filter(port=port, owner=owner).first()
     try:
         with transaction.atomic():
+            # One after the other: inserts that wait for each other at the exclusion constraint would deadlock.
+            Port.objects.select_for_update(no_key=True).get(pk=port.pk)
             if own:
                 own.starts_at, own.ends_at = starts_at, ends_at
                 own.save(update_fields=["starts_at", "ends_at"])

@@ -38,6 +38,8 @@ def book(
     closes_at = ends_at + timedelta(seconds=recorder.pad_after_seconds)
     try:
         with transaction.atomic():
+            # One after the other: inserts that wait for each other at the exclusion constraint would deadlock.
+            Recorder.objects.select_for_update(no_key=True).get(pk=recorder.pk)
             booking = Booking.objects.create(
                 recorder=recorder,
                 title=title,
