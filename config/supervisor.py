@@ -80,9 +80,6 @@ class Supervisor:
                 self.look_after()
                 looked_at = time.monotonic()
 
-    def ask_to_stop(self) -> None:
-        self._stop.set()
-
     def end(self) -> None:
         running = [child.process for child in self.children if child.process and child.process.poll() is None]
         for process in running:

@@ -12,7 +12,7 @@ from unfold.decorators import display
 from nodes import health
 from nodes.models import Node, NodeEvent, Port, Reservation, Workload, WorkloadEvent
 from nodes.placement import MEGABYTE
-from station import audit
+from nodes.upkeep import forget_alerts, set_draining
 from station.admin.base import (
     EventInline,
     MachineAdmin,
@@ -23,9 +23,7 @@ from station.admin.base import (
     report,
     who,
 )
-from station.alerts import resolve_alert
 from station.badges import badge
-from station.clock import database_now
 
 
 class NodeEventInline(EventInline):
@@ -96,20 +94,6 @@ class NodeAdmin(MachineAdmin):
     @admin.action(description="Open for work again", permissions=["change"])
     def undrain_selected(self, request: HttpRequest, queryset: QuerySet[Node]) -> None:
         report(request, queryset, lambda node: set_draining(node, False, who(request)), "open")
-
-
-def forget_alerts(node: Node) -> None:
-    for trouble in ("node_down", "node_disk"):
-        resolve_alert(f"{trouble}:{node.pk}", now=database_now(), note="the node was deleted")
-
-
-def set_draining(node: Node, is_draining: bool, by: str) -> tuple[bool, str]:
-    """Flip the switch once, with its event and its audit entry."""
-    if not Node.objects.filter(pk=node.pk, is_draining=not is_draining).update(is_draining=is_draining):
-        return False, "already so"
-    node.remark("draining" if is_draining else "open for work", now=database_now(), by=by)
-    audit.record(by, "drain" if is_draining else "undrain", node)
-    return True, ""
 
 
 @admin.register(Port)

@@ -47,7 +47,7 @@ def _guarded(kind: str, task: Callable[[], object]) -> None:
     close_old_connections()
     try:
         task()
-    except Exception:
+    except Exception:  # one node's trouble, whatever it is, must not end the thread for the others
         logger.exception("A node task failed. kind=%s", kind)
     finally:
         connections.close_all()

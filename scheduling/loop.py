@@ -58,7 +58,7 @@ class Loop:
                 wake = step(now)
             except (OperationalError, InterfaceError):
                 raise  # the database is away: no step can do anything
-            except Exception:
+            except Exception:  # a bug in one step must not stop the others
                 logger.exception("A step failed. step=%s", path)
                 continue
             if wake is not None:

@@ -44,7 +44,7 @@ def step(now: datetime) -> datetime | None:
 def _send_and_close() -> None:
     try:
         send_due(database_now())
-    except Exception:
+    except Exception:  # the next turn tries again
         logger.exception("Alerts could not be sent.")
     finally:
         connections.close_all()

@@ -38,10 +38,6 @@ class Machine(models.Model):
         abstract = True
 
     @classmethod
-    def terminal_states(cls) -> set[str]:
-        return {state for state, nexts in cls.MOVES.items() if not nexts}
-
-    @classmethod
     def live_states(cls) -> set[str]:
         return {state for state, nexts in cls.MOVES.items() if nexts}
 
