@@ -58,8 +58,8 @@ class Occurrence:
 def occurrences(rule: Rule, after: datetime, *, with_exceptions: bool = False) -> Iterator[Occurrence]:
     """Windows that start strictly after an instant, in order. Adjacent ones may touch and never overlap."""
     zone = zone_of(rule.zone)
-    # Two days back: the local calendar may lag or lead, and a window's end needs its successor.
-    found = _resolved(rule, to_local(after, zone) - 2 * DAY)
+    # Nothing before this wall-clock time can come later than `after`: the resolver never goes backwards.
+    found = _resolved(rule, to_local(after, zone))
     current = next(found, None)
     while current is not None:
         following = next(found, None)
