@@ -17,6 +17,7 @@ from testing.waiting import wait_until
 def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Plain static files, a run folder per test, and nothing remembered from another test's database."""
     from nodes import orphans, reconcile, runtimes
+    from scheduling import lifecycle
 
     settings.STORAGES = {
         **settings.STORAGES,
@@ -27,6 +28,7 @@ def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequ
     runtimes._installation.cache_clear()
     orphans._first_seen.clear()
     reconcile._swept_at.clear()
+    lifecycle._looked_at_all = -1e9
 
 
 @pytest.fixture

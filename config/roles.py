@@ -13,6 +13,7 @@ from station.rights import Role
 VIEWER = (
     "scheduling.view_recorder",
     "scheduling.view_booking",
+    "scheduling.view_schedule",
     "station.view_project",
     "station.view_alert",
 )
@@ -21,6 +22,8 @@ OPERATOR = (
     "scheduling.operate_recorder",
     "scheduling.add_booking",
     "scheduling.change_booking",
+    "scheduling.add_schedule",
+    "scheduling.change_schedule",
     "station.acknowledge_alert",
 )
 ENGINEER = (
@@ -28,6 +31,8 @@ ENGINEER = (
     "scheduling.add_recorder",
     "scheduling.change_recorder",
     "scheduling.delete_recorder",
+    "scheduling.delete_schedule",
+    "scheduling.change_calendarfeed",
     "nodes.view_node",
     "nodes.view_port",
     "nodes.view_reservation",

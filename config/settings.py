@@ -163,12 +163,24 @@ STORAGES = {
 # --- The scheduler ----------------------------------------------------------------------------------------------
 
 SCHEDULER_STEPS = [
+    "scheduling.arming.step",
     "nodes.health.step",
     "nodes.reconcile.step",
     "scheduling.lifecycle.step",
+    "scheduling.planning.step",
     "station.delivery.step",
 ]
 SCHEDULER_TICK_SECONDS = env.float("SCHEDULER_TICK_SECONDS", default=15.0)
+# Starts are claimed this long before their instant and then held in memory.
+ARM_AHEAD_SECONDS = env.float("ARM_AHEAD_SECONDS", default=10.0)
+PLAN_AHEAD = timedelta(days=env.float("PLAN_AHEAD_DAYS", default=14.0))
+DISPATCH_THREADS = env.int("DISPATCH_THREADS", default=8)
+LEADER_HEARTBEAT_SECONDS = env.float("LEADER_HEARTBEAT_SECONDS", default=3.0)
+LEADER_STALE_SECONDS = env.float("LEADER_STALE_SECONDS", default=10.0)
+LEADER_LOCK_TRY_SECONDS = env.float("LEADER_LOCK_TRY_SECONDS", default=1.0)
+
+# Who is told when something about a workload is known anew, by the first word of its owner.
+WORKLOAD_OWNERS = {"booking": "scheduling.lifecycle.look"}
 
 # --- Nodes and workloads ----------------------------------------------------------------------------------------
 

@@ -2,13 +2,14 @@
 
 import logging
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
 from nodes.models import Node
-from nodes.pools import pools, wait_for
+from nodes.pools import pools
 from nodes.runtimes import here, runtime_for
 from nodes.runtimes.base import RuntimeFault
 from station.alerts import raise_alert, resolve_alert
@@ -19,19 +20,20 @@ from station.redaction import redact
 logger = logging.getLogger(__name__)
 
 MISSES_UNTIL_DOWN = 3
-STEP_WAIT_SECONDS = 2.0
 
 
 def step(now: datetime) -> datetime | None:
     """Check the nodes that are due, in parallel; answer when the next one is."""
-    futures = [
-        pools.submit(node.pk, "health", lambda pk=node.pk: check_by_id(pk))  # type: ignore[misc]
-        for node in Node.objects.to_check(now)
-        if not node.is_elsewhere(here())
-    ]
-    wait_for([future for future in futures if future], STEP_WAIT_SECONDS)
-    checks = [node.next_check_at for node in Node.objects.all() if node.next_check_at and not node.is_elsewhere(here())]
-    return min(checks, default=None)
+    wakes = []
+    for node in Node.objects.all():
+        if node.is_elsewhere(here()):
+            continue
+        if node.next_check_at is None or node.next_check_at <= now:
+            pools.submit(node.pk, "health", partial(check_by_id, node.pk))
+            wakes.append(now + timedelta(seconds=settings.NODE_CHECK_SECONDS))
+        else:
+            wakes.append(node.next_check_at)
+    return min(wakes, default=None)
 
 
 def check_by_id(pk: int) -> None:

@@ -29,18 +29,21 @@ class NodePools:
             pool = self._pools.setdefault(node_id, ThreadPoolExecutor(THREADS_PER_NODE, f"node-{node_id}"))
             future = pool.submit(_guarded, kind, task)
             self._busy[(node_id, kind)] = future
+            if len(self._busy) > 1000:
+                self._busy = {key: each for key, each in self._busy.items() if not each.done()}
             return future
+
+    def wait_idle(self, seconds: float) -> bool:
+        """Give what is under way a moment; True if nothing is any more. For a single turn; the loop never waits."""
+        with self._lock:
+            futures = list(self._busy.values())
+        return not wait(futures, timeout=seconds).not_done
 
     def close(self) -> None:
         with self._lock:
             for pool in self._pools.values():
                 pool.shutdown(wait=False, cancel_futures=True)
             self._pools.clear()
-
-
-def wait_for(futures: list[Future[None]], seconds: float) -> None:
-    """Give the tasks a moment; the slow ones go on by themselves."""
-    wait(futures, timeout=seconds)
 
 
 def _guarded(kind: str, task: Callable[[], object]) -> None:

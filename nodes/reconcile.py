@@ -17,37 +17,60 @@ from functools import partial
 
 from django.conf import settings
 from django.db.models import Q
+from django.utils.module_loading import import_string
 
 from nodes import stopping, watching
 from nodes.launching import start
 from nodes.models import Node, Workload
 from nodes.orphans import sweep_node
-from nodes.pools import pools, wait_for
+from nodes.pools import pools
 from nodes.runtimes import here, runtime_for
 from station.clock import database_now
 
 logger = logging.getLogger(__name__)
 
 State = Workload.State
-STEP_WAIT_SECONDS = 2.0
+HURRY_SECONDS = 0.5
 SWEEP_SECONDS = 5.0
 LEASE_MARGIN_SECONDS = 4.0
 _swept_at: dict[int, float] = {}
 
 
 def step(now: datetime) -> datetime | None:
-    """Look at everything that is not finished, each node on its own threads; the slow ones go on by themselves."""
+    """Look at everything that is not finished, each node on its own threads; nobody waits for them."""
     nodes = {node.pk: node for node in Node.objects.all() if not node.is_elsewhere(here())}
-    rows = Workload.objects.to_look_at().filter(node__in=nodes).values_list("pk", "node_id")
-    futures = [pools.submit(node_id, f"workload:{pk}", partial(reconcile, pk)) for pk, node_id in rows]
+    rows = Workload.objects.to_look_at().filter(node__in=nodes).values_list("pk", "node_id", "owner", "state")
+    is_hurried = False
+    for pk, node_id, owner, state in rows:
+        is_hurried = is_hurried or state != State.RUNNING
+        pools.submit(node_id, f"workload:{pk}", partial(reconcile_and_tell, pk, owner))
     for node in nodes.values():
-        if node.state != Node.State.UP:
-            continue
-        if time.monotonic() - _swept_at.get(node.pk, -SWEEP_SECONDS) >= SWEEP_SECONDS:
+        is_due = time.monotonic() - _swept_at.get(node.pk, -SWEEP_SECONDS) >= SWEEP_SECONDS
+        if node.state == Node.State.UP and is_due:
             _swept_at[node.pk] = time.monotonic()
-            futures.append(pools.submit(node.pk, "sweep", partial(sweep_node, node)))
-    wait_for([future for future in futures if future], STEP_WAIT_SECONDS)
-    return now + timedelta(seconds=settings.STATUS_POLL_SECONDS if futures else SWEEP_SECONDS)
+            pools.submit(node.pk, "sweep", partial(sweep_node, node))
+    if not nodes:
+        return None
+    seconds = (HURRY_SECONDS if is_hurried else settings.STATUS_POLL_SECONDS) if rows else SWEEP_SECONDS
+    return now + timedelta(seconds=seconds)
+
+
+def reconcile_soon(owner: str) -> None:
+    """Have everything of this owner looked at now, on the threads of its nodes. Only the scheduler calls this."""
+    rows = Workload.objects.to_look_at().filter(owner=owner).select_related("node")
+    for workload in rows:
+        if not workload.node.is_elsewhere(here()):
+            task = partial(reconcile_and_tell, workload.pk, owner)
+            pools.submit(workload.node_id, f"workload:{workload.pk}", task)
+
+
+def reconcile_and_tell(pk: int, owner: str) -> None:
+    """Take the next action, then let the app that owns the workload draw its conclusions."""
+    if reconcile(pk) is None:
+        return
+    told = settings.WORKLOAD_OWNERS.get(owner.partition(":")[0])
+    if told:
+        import_string(told)(owner)
 
 
 def reconcile(pk: int) -> Workload | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from nodes.models import Workload
 from nodes.runtimes.base import Observed, Runtime, RuntimeFault, Status
-from nodes.workerclient import WorkerSilent, fetch_status
+from nodes.workerclient import WorkerSilent, fetch_status, send_end
 from station.clock import database_now
 from station.redaction import redact
 from station.sealing import CannotOpen
@@ -24,6 +24,8 @@ def watch(workload: Workload, runtime: Runtime) -> None:
     """One look. The engine is asked only when the worker itself is silent."""
     try:
         status = fetch_status(workload)
+        if _thinks_otherwise(status, workload.spec.get("ends_at")):
+            status = send_end(workload, workload.spec["ends_at"])
     except (WorkerSilent, CannotOpen) as silence:
         _look_closer(workload, runtime, str(silence))
         return
@@ -31,6 +33,14 @@ def watch(workload: Workload, runtime: Runtime) -> None:
         _look_closer(workload, runtime, f"its main loop stands still for {status['loop_age_seconds']:.0f} s")
         return
     take_heartbeat(workload, status, database_now())
+
+
+def _thinks_otherwise(status: dict[str, Any], ends_at: str | None) -> bool:
+    """Does the worker have another end in mind than the one that is wanted?"""
+    known = status.get("ends_at")
+    if not ends_at or not known:
+        return bool(ends_at)
+    return abs((datetime.fromisoformat(known) - datetime.fromisoformat(ends_at)).total_seconds()) > 0.01
 
 
 def take_heartbeat(workload: Workload, status: dict[str, Any], now: datetime) -> None:

@@ -23,11 +23,11 @@ class Reply:
     body: bytes
 
 
-def _call(workload: Workload, method: str, path: str) -> Reply:
+def _call(workload: Workload, method: str, path: str, body: bytes | None = None) -> Reply:
     host = workload.node.worker_host
     connection = http.client.HTTPConnection(host, workload.control_port, timeout=TIMEOUT_SECONDS)
     try:
-        connection.request(method, path, headers={"Authorization": f"Bearer {token_of(workload)}"})
+        connection.request(method, path, body, headers={"Authorization": f"Bearer {token_of(workload)}"})
         response = connection.getresponse()
         content = response.read(ANSWER_LIMIT_BYTES + 1)
         if len(content) > ANSWER_LIMIT_BYTES:
@@ -54,6 +54,11 @@ def _json(workload: Workload, reply: Reply) -> dict[str, Any]:
 
 def fetch_status(workload: Workload) -> dict[str, Any]:
     return _json(workload, _call(workload, "GET", "/status"))
+
+
+def send_end(workload: Workload, ends_at: str) -> dict[str, Any]:
+    """Tell the worker when to end by itself; answers its status after that."""
+    return _json(workload, _call(workload, "POST", "/end", json.dumps({"ends_at": ends_at}).encode()))
 
 
 def fetch_preview(workload: Workload, name: str) -> Reply:

@@ -82,6 +82,13 @@ def unwant(owner: str, *, now: datetime, by: str, note: str = "") -> int:
     return count
 
 
+def set_end(owner: str, ends_at: datetime) -> None:
+    """When its worker is to end by itself. Only intent: reconcile tells a worker that thinks otherwise."""
+    for workload in Workload.objects.live().filter(owner=owner, is_wanted=True):
+        spec = {**workload.spec, "ends_at": ends_at.isoformat()}
+        Workload.objects.filter(pk=workload.pk).update(spec=spec)
+
+
 def workload_name(owner: str, generation: int) -> str:
     """Deterministic, so that a second start of the same thing meets the first by name."""
     return f"airlock-{installation()[:8]}-{owner.replace(':', '-')}-g{generation}"

@@ -5,19 +5,24 @@ compares the booking with its workload (which `nodes.reconcile` keeps true) and 
 """
 
 import logging
+import time
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, close_old_connections, transaction
+from django.db.models import Min, Q
 
 from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.placement import NoPlace
 from nodes.ports import PortTaken, release
+from nodes.reconcile import reconcile_soon
 from scheduling.capturing import ask_for_worker
 from scheduling.models import Booking
+from scheduling.opening import give_up, why_too_late
 from scheduling.outcomes import STOPPED_BY_HAND, conclude, copy_progress
 from station.alerts import raise_alert, resolve_alert
-from station.clock import database_now, house_time
+from station.clock import database_now
 from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
@@ -30,24 +35,67 @@ BACKOFF_SECONDS = (1, 2, 5, 10, 30)
 NO_SIGNAL_AFTER = timedelta(seconds=10)
 PREDECESSOR_PATIENCE = timedelta(seconds=10)
 END_MARGIN = timedelta(seconds=30)
+# States that something is being done about right now.
+HURRIED = (State.STARTING, State.STOPPING, State.CANCELLING)
+HURRY = timedelta(seconds=0.5)
+# The dispatcher starts everything on its second. Should it ever not: this long after, the sweep does.
+OVERDUE = timedelta(seconds=5)
+WITH = ("recorder", "recorder__project", "recorder__node")
 START_ALLOWANCE = Booking.DEADLINES[State.STARTING]
 
 
 def step(now: datetime) -> datetime | None:
-    """Start what is due and look after what is active; each booking on its own."""
-    bookings = Booking.objects.select_related("recorder", "recorder__project", "recorder__node")
-    for booking in [*bookings.due(now), *bookings.active()]:
-        try:
-            advance(booking, database_now())
-        except Exception as error:  # whatever it is, it must not stop the others, and somebody must hear of it
-            logger.exception("A booking could not be looked after. booking=%s", booking.pk)
-            text = redact(f"{type(error).__name__}: {error}")
-            _alert(booking, "trouble", f"{booking} could not be looked after", text, database_now(), Severity.CRITICAL)
-    unwant_leftovers(now)
-    if Booking.objects.active().exists():
-        return now + timedelta(seconds=1)
-    waiting = Booking.objects.filter(state=State.PLANNED).order_by("opens_at").values_list("opens_at", flat=True)
-    return waiting.first()
+    """Look after what needs a look now; each booking on its own. Now and then at everything, whatever happened."""
+    global _looked_at_all
+    active = Booking.objects.active()
+    is_full = time.monotonic() - _looked_at_all >= settings.SCHEDULER_TICK_SECONDS
+    # A recording whose window is open is looked after whenever its worker is (`look`).
+    urgent = Q(state__in=HURRIED) | Q(state=State.RETRY_WAIT, next_attempt_at__lte=now) | Q(closes_at__lte=now)
+    for booking in (active if is_full else active.filter(urgent)).select_related(*WITH):
+        _look_at(booking)
+    if is_full:
+        _looked_at_all = time.monotonic()
+        unwant_leftovers(now)
+        for booking in Booking.objects.overdue(now - OVERDUE).select_related(*WITH):
+            logger.error("A booking was not dispatched in time; starting it now. booking=%s", booking.pk)
+            _look_at(booking)
+    if active.filter(state__in=HURRIED).exists():
+        return now + HURRY
+    times = active.aggregate(closes=Min("closes_at"), retries=Min("next_attempt_at", filter=Q(state=State.RETRY_WAIT)))
+    return min((moment for moment in times.values() if moment), default=None)
+
+
+_looked_at_all = -1e9
+
+
+def begin(pk: int) -> None:
+    """Just dispatched: ask for a worker and have it started at once."""
+    close_old_connections()
+    booking = Booking.objects.select_related(*WITH).filter(pk=pk).first()
+    if booking is not None and booking.state in Booking.ACTIVE:
+        _look_at(booking)
+
+
+def look(owner: str) -> None:
+    """Something about the worker of this booking is known anew: take the booking along (see WORKLOAD_OWNERS)."""
+    booking = Booking.objects.active().select_related(*WITH).filter(pk=int(owner.partition(":")[2])).first()
+    if booking is not None:
+        _look_at(booking)
+
+
+def _look_at(booking: Booking) -> None:
+    """Advance it; whatever goes wrong must not stop the others, and somebody must hear of it."""
+    before = booking.state
+    try:
+        advance(booking, database_now())
+        if booking.state != before or booking.state in HURRIED:
+            reconcile_soon(booking.owner)
+    except (OperationalError, InterfaceError):
+        raise  # the database is away: nothing can be done or told
+    except Exception as error:
+        logger.exception("A booking could not be looked after. booking=%s", booking.pk)
+        text = redact(f"{type(error).__name__}: {error}")
+        _alert(booking, "trouble", f"{booking} could not be looked after", text, database_now(), Severity.CRITICAL)
 
 
 def unwant_leftovers(now: datetime) -> int:
@@ -85,17 +133,18 @@ def request_stop(booking: Booking, *, now: datetime, by: str) -> bool:
 
 
 def _open(booking: Booking, now: datetime) -> None:
-    if now >= booking.closes_at:
-        note = f"its window closed at {house_time(booking.closes_at)} before it could be started"
-        with transaction.atomic():  # never the one without the other
-            if booking.move(State.MISSED, now=now, note=note):
-                _alert(booking, "missed", f"{booking} was missed", note, now, Severity.CRITICAL)
+    """By hand, or without a leader: claim and start in one go. The loop's own starts come from `scheduling.arming`."""
+    verdict = why_too_late(booking, now)
+    if verdict is not None:
+        give_up(booking, *verdict, now)
         return
     by = booking.requested_by if booking.is_manual else SCHEDULER
-    if booking.state == State.PLANNED and not booking.move(State.ARMED, now=now, by=by, deadline_at=booking.closes_at):
+    if booking.state == State.PLANNED and not booking.move(
+        State.ARMED, now=now, by=by, deadline_at=booking.closes_at, claimed_at=now
+    ):
         return
     late = max(0.0, (now - booking.opens_at).total_seconds())
-    booking.move(State.STARTING, now=now, by=by, late_by_seconds=round(late, 3), attempts=1)
+    booking.move(State.STARTING, now=now, by=by, late_by_seconds=round(late, 3), attempts=1, dispatched_at=now)
 
 
 def _retry(booking: Booking, now: datetime) -> None:
@@ -146,13 +195,15 @@ def _predecessor_lingers(booking: Booking, now: datetime) -> bool:
 
 
 def _note_recording(booking: Booking, workload: Workload, now: datetime) -> None:
-    first = workload.progress.get("first_frame_at")
+    first, written = workload.progress.get("first_frame_at"), workload.progress.get("first_byte_at")
     with transaction.atomic():
         moved = booking.move(
             State.RECORDING,
             now=now,
             note=f"first frame; on {workload.node.name}",
             first_frame_at=booking.first_frame_at or (datetime.fromisoformat(first) if first else now),
+            first_byte_at=booking.first_byte_at or (datetime.fromisoformat(written) if written else now),
+            container_at=booking.container_at or workload.started_at,
             deadline_at=booking.closes_at + END_MARGIN,
         )
         if not moved:

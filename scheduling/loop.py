@@ -1,6 +1,14 @@
-"""The loop: runs every step, sleeps until the earliest of what they ask for, and never ends because of one of them."""
+"""The loop: leads, runs each step when it is due, sleeps until the earliest of what they ask for, never ends by itself.
 
+A turn is short: steps read and write the database; calls to machines run on the pools of `nodes.pools`, starts on the
+dispatcher of `scheduling.arming`. Between turns the process sleeps until a step is due, a NOTIFY says that something
+became earlier, or the safety-net tick comes round. Nothing here remembers what a turn did: the rows do.
+"""
+
+import contextlib
 import logging
+import os
+import select
 import signal
 import threading
 import time
@@ -8,59 +16,161 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from types import FrameType
 
+import psycopg
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.utils.module_loading import import_string
 
+from nodes.pools import pools
+from scheduling import arming
+from scheduling.leader import Leader, NotLeading
+from scheduling.lifecycle import begin
 from station.clock import database_now
 
 logger = logging.getLogger(__name__)
 
 Step = Callable[[datetime], datetime | None]
-BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0)
+BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+AFTER_STEPPING_DOWN_SECONDS = 5.0
+DATABASE_FAULTS = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 
 class Loop:
     """Composed in settings like MIDDLEWARE: SCHEDULER_STEPS names functions `step(now) -> datetime | None`."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: arming.Start = begin) -> None:
         self.steps: list[tuple[str, Step]] = [(path, import_string(path)) for path in settings.SCHEDULER_STEPS]
+        self.leader = Leader()
+        self._start = start
+        self._due: dict[str, datetime | None] = {}
+        self._tick_at = 0.0
+        self._beat_at = 0.0
+        self._now, self._asked = ORIGIN, 0.0
         self._stop = threading.Event()
+        self._wake_r, self._wake_w = os.pipe()
+        os.set_blocking(self._wake_w, False)
 
     def ask_to_stop(self, signum: int | None = None, frame: FrameType | None = None) -> None:
         self._stop.set()
+        with contextlib.suppress(OSError):  # a full pipe wakes as well as one more byte
+            os.write(self._wake_w, b"!")
 
     def run(self) -> None:
-        """Turn after turn until asked to stop. Recordings are not touched by that."""
+        """Lead or wait to lead until asked to stop. Recordings are not touched by that."""
         signal.signal(signal.SIGTERM, self.ask_to_stop)
         signal.signal(signal.SIGINT, self.ask_to_stop)
         failures = 0
         while not self._stop.is_set():
             try:
-                seconds = self.run_once()
-                failures = 0
-            except (OperationalError, InterfaceError) as error:
+                self.leader.open()
+                if self._stand_by():
+                    failures = 0
+                    self._lead()
+            except NotLeading as error:
+                logger.error("No longer leading. %s", error)
+                self.leader.close()
+            except DATABASE_FAULTS as error:
                 seconds = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
                 failures += 1
                 logger.error("The database does not answer; trying again. error=%s", str(error).strip())
+                self.leader.close()
                 connection.close()
-            self._stop.wait(seconds)
+                self._stop.wait(seconds)
+        self.leader.close()
         logger.info("The loop ends; recordings and channels run on.")
 
-    def run_once(self) -> float:
-        """One turn; answers how many seconds to sleep. A failing step never stops the others."""
+    def _stand_by(self) -> bool:
+        """Queue for the lock until it is ours (True) or we are to stop."""
+        connection.ensure_connection()  # warm, so that the first turn after a takeover is quick
+        while not self._stop.is_set():
+            if self.leader.try_to_lead(self._wake_r):
+                return True
+            if not self._stop.is_set():
+                self.leader.evict_if_frozen()
+        return False
+
+    def _lead(self) -> None:
+        """Turn after turn while the lock is ours."""
+        office = arming.take_office(self.leader.epoch, self._start)
+        self._due, self._tick_at, self._beat_at = {}, 0.0, time.monotonic()
+        try:
+            while not self._stop.is_set():
+                self.turn(office)
+                self._sleep()
+                if self.leader.wants_to_step_down:
+                    break
+        finally:
+            arming.leave_office()
+        stands_down = self.leader.wants_to_step_down
+        self.leader.step_down()
+        if stands_down:
+            self._stop.wait(AFTER_STEPPING_DOWN_SECONDS)  # let another one have it
+
+    def turn(self, office: arming.Arming | None = None) -> None:
+        """Run every step that is due; one that fails never stops the others."""
         close_old_connections()
+        asked = time.monotonic()
         now = database_now()
-        began = time.monotonic()
-        wakes = [now + timedelta(seconds=settings.SCHEDULER_TICK_SECONDS)]
+        if office is not None:
+            office.sync(now, asked, time.monotonic())
+        is_tick = asked >= self._tick_at
+        if is_tick:
+            self._tick_at = asked + settings.SCHEDULER_TICK_SECONDS
         for path, step in self.steps:
+            due = self._due.get(path)
+            if not is_tick and (due is None or due > now):
+                continue
             try:
-                wake = step(now)
-            except (OperationalError, InterfaceError):
+                self._due[path] = step(now)
+            except DATABASE_FAULTS:
                 raise  # the database is away: no step can do anything
             except Exception:  # a bug in one step must not stop the others
                 logger.exception("A step failed. step=%s", path)
-                continue
-            if wake is not None:
-                wakes.append(wake)
-        return max(0.05, (min(wakes) - now).total_seconds() - (time.monotonic() - began))
+                self._due[path] = now + timedelta(seconds=1)
+            if self.leader.is_leading:
+                self._beat_if_due()
+        self._now, self._asked = now, asked
+
+    def seconds_to_sleep(self) -> float:
+        """Until the earliest step is due, at most until the next tick."""
+        elapsed = time.monotonic() - self._asked
+        waits = [(due - self._now).total_seconds() - elapsed for due in self._due.values() if due is not None]
+        return max(0.0, min([*waits, self._tick_at - time.monotonic()]))
+
+    def _sleep(self) -> None:
+        """Until a step is due, something was notified, or we are to stop; the heart beats meanwhile."""
+        wake_at = time.monotonic() + self.seconds_to_sleep()
+        while not self._stop.is_set():
+            self._beat_if_due()
+            left = wake_at - time.monotonic()
+            if left <= 0:
+                return
+            beat_in = self._beat_at + settings.LEADER_HEARTBEAT_SECONDS - time.monotonic()
+            readable, _, _ = select.select([self.leader.fileno(), self._wake_r], [], [], max(0.0, min(left, beat_in)))
+            if self.leader.fileno() in readable:
+                self._take_notices()
+            if not self._tick_at:
+                return
+
+    def _take_notices(self) -> None:
+        if self.leader.take_notices():
+            self._tick_at = 0.0  # something became earlier: look everywhere
+
+    def _beat_if_due(self) -> None:
+        if time.monotonic() - self._beat_at >= settings.LEADER_HEARTBEAT_SECONDS:
+            self.leader.beat()
+            self._beat_at = time.monotonic()
+            self._take_notices()  # the beat's answer may have brought some along
+
+    def run_once(self) -> float:
+        """One whole turn, starts and node calls included; answers how many seconds the loop would sleep."""
+        office = arming.take_office(self.leader.epoch, self._start)
+        try:
+            self._tick_at = 0.0
+            self.turn(office)
+            office.finish_due()
+            pools.wait_idle(settings.NODE_CALL_SECONDS)
+        finally:
+            arming.leave_office()
+        return self.seconds_to_sleep()

@@ -91,6 +91,7 @@ class Capture:
         self.part: Part | None = None
         self.ffmpeg: Ffmpeg | None = None
         self.started_at = datetime.now(UTC)
+        self.first_byte_at: datetime | None = None
         self.preview_folder = inside(config.media, config.preview) if config.preview else None
         self.journal = Journal.open(inside(config.media, config.folder), config.name, config.container)
         self._stop = threading.Event()
@@ -143,6 +144,7 @@ class Capture:
             "first_frame_at": next(
                 (part["first_frame_at"] for part in journal["parts"] if part["first_frame_at"]), None
             ),
+            "first_byte_at": iso(self.first_byte_at),
             "started_at": iso(self.started_at),
             "ends_at": iso(self.ends_at),
             "folder": self.config.folder,
@@ -196,6 +198,8 @@ class Capture:
             self._stop.wait(min(LOOK_SECONDS, max(0.0, self._seconds_left())))
             if ffmpeg.progress.frames and not part.first_frame_at:
                 self._note_first_frame(ffmpeg, part)
+            if self.first_byte_at is None and self.journal.has_bytes(part):
+                self.first_byte_at = datetime.now(UTC)
             reason = self._reason_to_end()
             if reason:
                 return reason

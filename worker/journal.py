@@ -139,6 +139,12 @@ class Journal:
         except FileNotFoundError:
             part.bytes = 0
 
+    def has_bytes(self, part: Part) -> bool:
+        try:
+            return (self.folder / part.file).stat().st_size > 0
+        except FileNotFoundError:
+            return False
+
     def finish(self, part: Part, reason: str) -> bool:
         """Close a part. One that never got a frame is no part: its empty file goes. True if it was kept."""
         part.ended_at = iso(datetime.now(UTC))

@@ -1,7 +1,5 @@
 """A machine that runs containers, or this machine running plain processes."""
 
-from datetime import datetime
-
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
@@ -10,11 +8,6 @@ from nodes.addresses import NodeAddress, is_host, parse_node_address, validate_n
 from station.states import Event, Machine
 
 label_validator = RegexValidator(r"^[a-z0-9][a-z0-9_.=-]*( [a-z0-9][a-z0-9_.=-]*)*$", "Words of a-z, 0-9, - . = _")
-
-
-class NodeQuerySet(models.QuerySet["Node"]):
-    def to_check(self, now: datetime) -> "NodeQuerySet":
-        return self.filter(models.Q(next_check_at=None) | models.Q(next_check_at__lte=now))
 
 
 class Node(Machine):
@@ -81,8 +74,6 @@ class Node(Machine):
     free_bytes = models.BigIntegerField(null=True, editable=False)
     total_bytes = models.BigIntegerField(null=True, editable=False)
     disk_checked_at = models.DateTimeField(null=True, editable=False)
-
-    objects = NodeQuerySet.as_manager()
 
     class Meta:
         ordering = ["name"]

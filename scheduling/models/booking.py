@@ -18,8 +18,13 @@ class BookingQuerySet(models.QuerySet["Booking"]):
         """Those that have, or should have, something running."""
         return self.filter(state__in=Booking.ACTIVE)
 
-    def due(self, now: datetime) -> "BookingQuerySet":
-        return self.filter(state__in=[Booking.State.PLANNED, Booking.State.ARMED], opens_at__lte=now)
+    def overdue(self, moment: datetime) -> "BookingQuerySet":
+        """Those that should have been started by then and were not."""
+        return self.filter(state__in=[Booking.State.PLANNED, Booking.State.ARMED], opens_at__lte=moment)
+
+    def before_start(self) -> "BookingQuerySet":
+        """Those that nothing has been done for yet."""
+        return self.filter(state__in=[Booking.State.PLANNED, Booking.State.ARMED])
 
     def overlapping(self, recorder_id: int, opens_at: datetime, closes_at: datetime) -> "BookingQuerySet":
         return self.live().filter(recorder_id=recorder_id, opens_at__lt=closes_at, closes_at__gt=opens_at)
@@ -53,9 +58,11 @@ class Booking(Machine):
         State.PARTIAL: set(),
         State.FAILED: set(),
         State.MISSED: set(),
-        State.SKIPPED: set(),
-        State.CANCELLED: set(),
+        State.SKIPPED: {State.PLANNED},
+        State.CANCELLED: {State.PLANNED},
     }
+    # Over, though a person may restore the last two while their window is still to come.
+    OVER = (State.COMPLETED, State.PARTIAL, State.FAILED, State.MISSED, State.SKIPPED, State.CANCELLED)
     ACTIVE = (State.STARTING, State.RETRY_WAIT, State.RECORDING, State.STOPPING, State.CANCELLING)
     DEADLINES = {
         State.STARTING: timedelta(seconds=45),
@@ -78,8 +85,28 @@ class Booking(Machine):
         State.SKIPPED: "grey",
         State.CANCELLED: "grey",
     }
+
+    class Late(models.TextChoices):
+        START = "start", "start late"
+        SKIP = "skip", "skip it"
+
+    class Skip(models.TextChoices):
+        """Why a booking was left out."""
+
+        CONFLICT = "conflict", "the recorder is taken"
+        BY_HAND = "by_hand", "skipped by hand"
+        PAUSED = "paused", "its schedule is paused"
+        LATE = "late", "too late to start"
+        REPLACED = "replaced", "replaced by another booking"
+
     project_path = "recorder__project"
 
+    # The rule it comes from and which of its occurrences it is; empty when somebody booked it by hand.
+    schedule = models.ForeignKey(
+        "scheduling.Schedule", null=True, editable=False, on_delete=models.SET_NULL, related_name="bookings"
+    )
+    planned_start_at = models.DateTimeField(null=True, editable=False)
+    local_start = models.CharField(max_length=19, blank=True, editable=False)
     recorder = models.ForeignKey("scheduling.Recorder", on_delete=models.PROTECT, related_name="bookings")
     title = models.CharField(max_length=120, blank=True)
     starts_at = models.DateTimeField()
@@ -89,12 +116,30 @@ class Booking(Machine):
     closes_at = models.DateTimeField(editable=False)
     requested_by = models.CharField(max_length=150, blank=True, editable=False)
     is_manual = models.BooleanField(default=False, editable=False)
+    # What was asked for; the window above holds what the neighbours left of it (R-17).
+    pad_before_seconds = models.PositiveIntegerField("padding before", default=0, editable=False)
+    pad_after_seconds = models.PositiveIntegerField("padding after", default=0, editable=False)
+    late_start = models.CharField(max_length=8, choices=Late.choices, default=Late.START, editable=False)
+    min_useful_seconds = models.PositiveIntegerField(default=30, editable=False)
+    max_late_seconds = models.PositiveIntegerField(null=True, editable=False)
+    skip_reason = models.CharField(max_length=10, blank=True, choices=Skip.choices, editable=False)
+    # Which leader armed it: an older one's memory of it counts no more.
+    epoch = models.BigIntegerField(default=0, editable=False)
 
     attempts = models.PositiveIntegerField(default=0, editable=False)
     next_attempt_at = models.DateTimeField(null=True, editable=False)
     errors = models.JSONField(default=list, editable=False)
+    # The punctuality ledger (R-19): claimed, dispatched, container made, first frame, first byte.
+    claimed_at = models.DateTimeField(null=True, editable=False)
+    dispatched_at = models.DateTimeField(null=True, editable=False)
     late_by_seconds = models.FloatField(null=True, editable=False)
+    container_at = models.DateTimeField(null=True, editable=False)
     first_frame_at = models.DateTimeField(null=True, editable=False)
+    first_byte_at = models.DateTimeField(null=True, editable=False)
+    # Pre-flight (R-20): what was found, when, and when to look again.
+    preflight = models.JSONField(default=list, editable=False)
+    preflight_at = models.DateTimeField(null=True, editable=False)
+    next_preflight_at = models.DateTimeField(null=True, editable=False)
     folder = models.CharField(max_length=400, blank=True, editable=False)
     file_name = models.CharField(max_length=200, blank=True, editable=False)
     outcome = models.CharField(max_length=40, blank=True, editable=False)
@@ -113,6 +158,8 @@ class Booking(Machine):
                 condition=Q(ends_at__gt=F("starts_at")) & Q(closes_at__gt=F("opens_at")),
                 name="booking_ends_after_start",
             ),
+            # A rule makes each of its windows once, however often it is planned (R-09).
+            models.UniqueConstraint(fields=["schedule", "planned_start_at"], name="booking_once_per_occurrence"),
             # No double booking, whatever the code above does (R-13). A range of one id needs no extension.
             ExclusionConstraint(
                 name="booking_no_overlap",
@@ -137,11 +184,26 @@ class Booking(Machine):
                 name="booking_active",
             ),
             # ... and for what opens next.
-            models.Index(fields=["opens_at"], condition=Q(state__in=["planned", "armed"]), name="booking_due"),
+            models.Index(fields=["opens_at"], condition=Q(state="planned"), name="booking_to_arm"),
+            # A new leader asks for what an older one armed; there are never many.
+            models.Index(fields=["epoch"], condition=Q(state="armed"), name="booking_armed"),
+            # Pre-flight asks for what is to be looked at next.
+            models.Index(
+                fields=["next_preflight_at"],
+                condition=Q(state="planned", next_preflight_at__isnull=False),
+                name="booking_preflight",
+            ),
+            # The lists of people: today, tonight, the calendar.
+            models.Index(fields=["starts_at"], name="booking_by_start"),
         ]
 
     def __str__(self) -> str:
         return self.title or f"{self.recorder} #{self.pk}"
+
+    @property
+    def useful_seconds(self) -> float:
+        """A late start must leave this much: what the rule says, but never more than half of a short window."""
+        return min(float(self.min_useful_seconds), (self.ends_at - self.starts_at).total_seconds() / 2)
 
     @property
     def owner(self) -> str:

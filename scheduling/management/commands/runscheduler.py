@@ -1,23 +1,44 @@
 """`manage.py runscheduler`: the loop that keeps recorders and channels running on time."""
 
+import os
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+import psycopg
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import OperationalError
 
 from nodes.pools import pools
+from scheduling.leader import PoolingRefused
 from scheduling.loop import Loop
 
 
 class Command(BaseCommand):
-    help = "Run the scheduler's loop until SIGTERM or Ctrl-C. Recordings run on when it ends."
+    help = "Run the scheduler's loop until SIGTERM or Ctrl-C. Start as many as you like: one leads. Recordings run on."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--once", action="store_true", help="Run one turn and end.")
+        parser.add_argument("--once", action="store_true", help="Run one turn, if no other scheduler leads, and end.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         loop = Loop()
-        if options["once"]:
+        try:
+            if options["once"]:
+                self._run_once(loop)
+            else:
+                loop.run()
+        except PoolingRefused as refusal:
+            raise CommandError(str(refusal)) from refusal
+        finally:
+            pools.close()
+
+    def _run_once(self, loop: Loop) -> None:
+        never, _ = os.pipe()
+        try:
+            loop.leader.open()
+            if not loop.leader.try_to_lead(never):
+                raise CommandError("Another scheduler leads; it does what is to be done.")
             loop.run_once()
-        else:
-            loop.run()
-        pools.close()
+            loop.leader.step_down()
+        except (OperationalError, psycopg.OperationalError) as error:
+            raise CommandError(f"The database does not answer: {str(error).strip()}") from error
+        finally:
+            loop.leader.close()

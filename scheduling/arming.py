@@ -1,0 +1,223 @@
+"""Starts on the instant: claimed a few seconds ahead, held in memory on a timer, moved and dispatched when it strikes.
+
+`step` is one of the loop's steps: it claims what opens soon (planned -> armed, with the leader's epoch). A thread
+of its own sleeps until the next instant, moves everything that is due from armed to starting in one compare-and-set,
+and hands it to a bounded pool. Neither a slow step nor a hung node stands between a booking and its second. If this
+process dies anywhere in between, the rows say what was meant, and the next leader takes over from them what an older
+one armed or began to start.
+"""
+
+import heapq
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection, connections
+
+from scheduling.models import Booking
+from scheduling.opening import give_up_late
+
+logger = logging.getLogger(__name__)
+
+State = Booking.State
+Start = Callable[[int], object]
+CHUNK = 250
+CLAIM_LIMIT = 20_000
+RETRY_SECONDS = 0.2
+GOOD_SAMPLE_SECONDS = 0.002
+ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+
+
+class Arming:
+    """What one leader holds in memory: made when it takes office, stopped when it leaves."""
+
+    def __init__(self, epoch: int, start: Start) -> None:
+        self.epoch = epoch
+        self._start = start
+        self._heap: list[tuple[datetime, int]] = []
+        self._ahead: timedelta | None = None
+        self._changed = threading.Condition()
+        self._is_stopping = False
+        self._has_inherited = False
+        self._pool = ThreadPoolExecutor(settings.DISPATCH_THREADS, "dispatch")
+        self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
+        self._thread.start()
+
+    def sync(self, now: datetime, asked: float, answered: float) -> None:
+        """Lay the database's clock beside our monotonic one; a slow answer counts only if the clock was really set."""
+        took = answered - asked
+        ahead = now - _as_moment((asked + answered) / 2)
+        with self._changed:
+            is_set = self._ahead is not None and abs((ahead - self._ahead).total_seconds()) > took
+            if self._ahead is None or took < GOOD_SAMPLE_SECONDS or is_set:
+                self._ahead = ahead
+                self._changed.notify()
+
+    def step(self, now: datetime) -> datetime | None:
+        """Claim what opens soon; answer when the next one has to be claimed."""
+        if not self._has_inherited:
+            self._inherit(now)
+            self._has_inherited = True
+        lead = timedelta(seconds=settings.ARM_AHEAD_SECONDS)
+        planned = Booking.objects.filter(state=State.PLANNED).order_by("opens_at")
+        upcoming = planned.values_list("opens_at", flat=True).first()
+        if upcoming is not None and upcoming <= now + lead:
+            soon = dict(planned.filter(opens_at__lte=now + lead).values_list("pk", "opens_at")[:CLAIM_LIMIT])
+            claimed = Booking.move_batch(
+                list(soon),
+                State.PLANNED,
+                State.ARMED,
+                now=now,
+                changes={"deadline_at": "closes_at", "epoch": "%(epoch)s", "claimed_at": "%(_now)s"},
+                values={"epoch": self.epoch},
+            )
+            self._hold([(soon[pk], pk) for pk in claimed], now)
+            upcoming = planned.values_list("opens_at", flat=True).first()
+        return upcoming - lead if upcoming else None
+
+    def stop(self) -> None:
+        """Hold nothing any more. What the pool has begun it ends; what is armed belongs to the next leader."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify()
+        self._thread.join(5)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def finish_due(self, seconds: float = 10.0) -> None:
+        """Wait until everything due by now is dispatched and done. For a single turn, not for the loop."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_due() and not self._is_busy, max(0.0, seconds))
+        self._pool.shutdown(wait=time.monotonic() < deadline)
+        self._pool = ThreadPoolExecutor(settings.DISPATCH_THREADS, "dispatch")
+
+    def _inherit(self, now: datetime) -> None:
+        """What older leaders armed is ours to hold; what they began to start we begin again: whoever was first wins."""
+        with connection.cursor() as cursor:
+            cursor.execute(
+                """UPDATE scheduling_booking SET epoch = %s
+                   WHERE state IN ('armed', 'starting') AND epoch <> %s RETURNING id, state, opens_at""",
+                [self.epoch, self.epoch],
+            )
+            rows = cursor.fetchall()
+        self._hold([(opens_at, pk) for pk, state, opens_at in rows if state == State.ARMED], now)
+        for pk, state, _ in rows:
+            if state == State.STARTING:
+                self._pool.submit(_guarded, self._start, pk)
+        if rows:
+            logger.info("Took over what an older leader had claimed. count=%s", len(rows))
+
+    def _hold(self, entries: Sequence[tuple[datetime, int]], now: datetime) -> None:
+        late = [pk for opens_at, pk in entries if opens_at < now - timedelta(seconds=1)]
+        given_up = set(give_up_late(late, now)) if late else set()
+        with self._changed:
+            for opens_at, pk in entries:
+                if pk not in given_up:
+                    heapq.heappush(self._heap, (opens_at, pk))
+            self._changed.notify_all()
+
+    # --- the dispatcher's thread ---
+
+    _is_busy = False
+
+    def _run(self) -> None:
+        connection.ensure_connection()
+        try:
+            while (due := self._wait()) is not None:
+                for first in range(0, len(due), CHUNK):
+                    try:
+                        self._dispatch(due[first : first + CHUNK])
+                    except Exception:  # the thread must live; the sweep of overdue bookings starts these
+                        logger.exception("A dispatch failed. count=%s", len(due))
+        finally:
+            connections.close_all()
+
+    def _wait(self) -> list[int] | None:
+        """Sleep until something is due; None when it is time to leave."""
+        with self._changed:
+            self._is_busy = False
+            self._changed.notify_all()
+            while not self._is_stopping:
+                if self._is_due():
+                    now, due = self._now(), []
+                    while self._heap and self._heap[0][0] <= now:
+                        due.append(heapq.heappop(self._heap)[1])
+                    self._is_busy = True
+                    return due
+                is_known = self._heap and self._ahead is not None
+                self._changed.wait((self._heap[0][0] - self._now()).total_seconds() if is_known else None)
+            return None
+
+    def _is_due(self) -> bool:
+        return bool(self._heap) and self._ahead is not None and self._heap[0][0] <= self._now()
+
+    def _now(self) -> datetime:
+        assert self._ahead is not None
+        return _as_moment(time.monotonic()) + self._ahead
+
+    def _dispatch(self, pks: list[int]) -> None:
+        """Move them, if they are still ours to move, and hand them to the pool."""
+        try:
+            moved = Booking.move_batch(
+                pks,
+                State.ARMED,
+                State.STARTING,
+                now=self._now(),
+                guard="epoch = %(epoch)s AND opens_at <= %(_now)s",
+                changes={
+                    "attempts": "1",
+                    "dispatched_at": "%(_now)s",
+                    "late_by_seconds": "EXTRACT(EPOCH FROM %(_now)s - opens_at)::float",
+                },
+                values={"epoch": self.epoch},
+            )
+        except (DatabaseError, InterfaceError) as error:
+            # The database is away: hold them and try again. If we lead no longer, the epoch will say so.
+            logger.error("Could not dispatch; trying again. count=%s error=%s", len(pks), str(error).strip())
+            connection.close()
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_stopping, RETRY_SECONDS)
+                for pk in pks:
+                    heapq.heappush(self._heap, (self._now(), pk))
+            return
+        for pk in moved:
+            self._pool.submit(_guarded, self._start, pk)
+
+
+_office: Arming | None = None
+
+
+def take_office(epoch: int, start: Start) -> Arming:
+    """This process leads from now on."""
+    global _office
+    leave_office()
+    _office = Arming(epoch, start)
+    return _office
+
+
+def leave_office() -> None:
+    global _office
+    if _office is not None:
+        _office.stop()
+        _office = None
+
+
+def step(now: datetime) -> datetime | None:
+    """The loop's step. Without an office there is nothing to hold."""
+    return _office.step(now) if _office is not None else None
+
+
+def _guarded(start: Start, pk: int) -> None:
+    try:
+        start(pk)
+    except Exception:  # the loop looks at every starting booking again and goes on from where this one stopped
+        logger.exception("A start failed. booking=%s", pk)
+
+
+def _as_moment(monotonic: float) -> datetime:
+    """The monotonic clock as a moment, so that the difference to the database's clock is a span."""
+    return ORIGIN + timedelta(seconds=monotonic)

@@ -1,0 +1,24 @@
+"""Waking the loop from anywhere: a NOTIFY that takes effect when the transaction commits.
+
+Every NOTIFY takes a lock on the whole instance at commit, so only what cannot wait for the safety-net tick is told.
+"""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import connection
+
+CHANNEL = "airlock"
+STEP_DOWN = "step down"
+
+
+def wake_scheduler(payload: str = "") -> None:
+    """Something must happen earlier than the loop can know."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, payload])
+
+
+def wake_for(moment: datetime, now: datetime) -> None:
+    """Wake the loop if this moment may come before its next tick; otherwise the tick finds it in time."""
+    if moment <= now + timedelta(seconds=settings.SCHEDULER_TICK_SECONDS + settings.ARM_AHEAD_SECONDS + 5):
+        wake_scheduler()
