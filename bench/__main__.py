@@ -1,142 +1,37 @@
-"""Run all measurements on a throw-away database and write bench/out/latest.json."""
+"""Run all measurements on a throw-away database and write bench/out/latest.json. Arguments: only these groups."""
 
-import atexit
 import json
-import os
-import shutil
-import statistics
 import sys
-import tempfile
-import time
-from dataclasses import asdict, dataclass
-from datetime import timedelta
+from dataclasses import asdict
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-OUT = ROOT / "bench" / "out" / "latest.json"
+from bench.metric import Metric, prepare
 
-
-@dataclass(frozen=True)
-class Metric:
-    name: str
-    value: float
-    unit: str
-    target: str
-    runs: int
-    method: str
-
-
-def prepare() -> None:
-    """A database and a data folder of our own, gone with this process."""
-    folder = tempfile.mkdtemp(prefix="airlock-bench-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # registered first, so it runs after the server's stop
-    os.environ.update(DATA_DIR=folder, HTTPS="false", LOG_LEVEL="ERROR", DJANGO_SETTINGS_MODULE="config.settings")
-    os.environ.pop("DATABASE_URL", None)
-    import django
-    from django.core.management import call_command
-
-    from config.postgres import hold_embedded_server
-
-    hold_embedded_server()
-    django.setup()
-    call_command("migrate", verbosity=0)
-
-
-def measure_booking() -> list[Metric]:
-    """One booking with its guard, among 20,000 others."""
-    from django.utils import timezone
-
-    from scheduling.bookings import book
-    from scheduling.models import Booking, Recorder
-    from station.models import Project
-
-    project = Project.objects.create(name="Bench", slug="bench")
-    recorder = Recorder.objects.create(name="Bench", project=project, source_type="test")
-    now = timezone.now()
-    minute = timedelta(minutes=1)
-    starts = [now + minute * number for number in range(20_000)]
-    Booking.objects.bulk_create(
-        [
-            Booking(
-                recorder=recorder,
-                state="planned",
-                starts_at=at,
-                ends_at=at + minute,
-                opens_at=at,
-                closes_at=at + minute,
-            )
-            for at in starts
-        ],
-        batch_size=2000,
-    )
-    times = []
-    for number in range(200):
-        at = now + minute * (30_000 + number)
-        began = time.perf_counter()
-        book(recorder, at, at + minute, now=now)
-        times.append((time.perf_counter() - began) * 1000)
-    method = "book() of a free minute on a recorder with 20,000 live bookings, events included"
-    return [Metric("booking_made_p50_ms", round(statistics.median(times), 2), "ms", "under 10", len(times), method)]
-
-
-def measure_start() -> list[Metric]:
-    """From Start to the first byte, beside plain ffmpeg doing the same."""
-    from django.conf import settings
-
-    from nodes import health
-    from nodes.models import Node
-    from scheduling.manual import start_now, stop_now
-    from scheduling.models import Recorder
-    from station.models import Project
-
-    settings.RECORDINGS_DIR.mkdir(parents=True, exist_ok=True)
-    node = Node.objects.create(name="bench", address="process", media_dir=str(settings.RECORDINGS_DIR))
-    health.check(node)
-    recorder = Recorder.objects.create(
-        name="Pattern", project=Project.objects.get(), source_type="test", picture_size="320x180", video_bitrate="300k"
-    )
-    ours, plain = [], []
-    for number in range(5):
-        began = time.perf_counter()
-        outcome = start_now(recorder, by="bench")
-        ours.append(time.perf_counter() - began)
-        if not outcome.is_good:
-            sys.exit(f"the recorder did not start: {outcome.text}")
-        stop_now(recorder, by="bench")
-        plain.append(plain_ffmpeg(settings.RECORDINGS_DIR / f"plain-{number}.ts"))
-    ratio = statistics.median(ours) / statistics.median(plain)
-    method = "Start (intent, process, first frame and byte confirmed) against plain ffmpeg to its first byte, medians"
-    return [
-        Metric("start_confirmed_p50_s", round(statistics.median(ours), 3), "s", "under 3", len(ours), method),
-        Metric("start_ratio_to_plain_ffmpeg", round(ratio, 2), "ratio", "under 4", len(ours), method),
-    ]
-
-
-def plain_ffmpeg(path: Path) -> float:
-    import subprocess
-
-    from testing.media import environment, ffmpeg
-
-    command = [ffmpeg(), "-loglevel", "error", "-re", "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25"]
-    command += ["-re", "-f", "lavfi", "-i", "sine", "-c:v", "libx264", "-preset", "veryfast", "-b:v", "300k"]
-    command += ["-c:a", "aac", "-flush_packets", "1", "-f", "mpegts", str(path)]
-    began = time.perf_counter()
-    process = subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL)
-    while not path.exists() or not path.stat().st_size:
-        time.sleep(0.005)
-    took = time.perf_counter() - began
-    process.kill()
-    process.wait()
-    return took
+OUT = Path(__file__).resolve().parent / "out" / "latest.json"
 
 
 def main() -> None:
     prepare()
-    metrics = [*measure_booking(), *measure_start()]
+    from bench.idle import measure_idle
+    from bench.punctuality import measure_punctuality
+    from bench.recording import measure_booking, measure_start
+
+    groups = {
+        "booking": measure_booking,
+        "start": measure_start,
+        "punctuality": measure_punctuality,
+        "idle": measure_idle,
+    }
+    wanted = sys.argv[1:] or list(groups)
+    metrics: list[Metric] = []
+    for name in wanted:
+        metrics += groups[name]()
+        for metric in metrics[-20:]:
+            print(f"{metric.name:32} {metric.value:>10} {metric.unit:8} target {metric.target}", flush=True)
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps([asdict(metric) for metric in metrics], indent=1) + "\n")
-    for metric in metrics:
-        print(f"{metric.name:32} {metric.value:>10} {metric.unit:6} target {metric.target}")
+    known = {each["name"]: each for each in json.loads(OUT.read_text())} if OUT.exists() and sys.argv[1:] else {}
+    known.update({metric.name: asdict(metric) for metric in metrics})
+    OUT.write_text(json.dumps(list(known.values()), indent=1) + "\n")
 
 
 if __name__ == "__main__":

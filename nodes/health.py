@@ -20,6 +20,7 @@ from station.redaction import redact
 logger = logging.getLogger(__name__)
 
 MISSES_UNTIL_DOWN = 3
+DUE_SQL = "SELECT min(COALESCE(next_check_at, clock_timestamp())) FROM nodes_node"
 
 
 def step(now: datetime) -> datetime | None:

@@ -29,7 +29,11 @@ CHUNK = 250
 CLAIM_LIMIT = 20_000
 RETRY_SECONDS = 0.2
 GOOD_SAMPLE_SECONDS = 0.002
+# The compare-and-set takes a millisecond or two: it begins this much early, and the hand-over waits for the instant.
+LEAD = timedelta(milliseconds=2)
 ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+DUE_SQL = f"""SELECT min(opens_at) - interval '{settings.ARM_AHEAD_SECONDS} s'
+              FROM scheduling_booking WHERE state = 'planned'"""  # noqa: S608
 
 
 class Arming:
@@ -136,44 +140,45 @@ class Arming:
         finally:
             connections.close_all()
 
-    def _wait(self) -> list[int] | None:
+    def _wait(self) -> list[tuple[datetime, int]] | None:
         """Sleep until something is due; None when it is time to leave."""
         with self._changed:
             self._is_busy = False
             self._changed.notify_all()
             while not self._is_stopping:
                 if self._is_due():
-                    now, due = self._now(), []
+                    now, due = self._now() + LEAD, []
                     while self._heap and self._heap[0][0] <= now:
-                        due.append(heapq.heappop(self._heap)[1])
+                        due.append(heapq.heappop(self._heap))
                     self._is_busy = True
                     return due
                 is_known = self._heap and self._ahead is not None
-                self._changed.wait((self._heap[0][0] - self._now()).total_seconds() if is_known else None)
+                self._changed.wait((self._heap[0][0] - LEAD - self._now()).total_seconds() if is_known else None)
             return None
 
     def _is_due(self) -> bool:
-        return bool(self._heap) and self._ahead is not None and self._heap[0][0] <= self._now()
+        return bool(self._heap) and self._ahead is not None and self._heap[0][0] <= self._now() + LEAD
 
     def _now(self) -> datetime:
         assert self._ahead is not None
         return _as_moment(time.monotonic()) + self._ahead
 
-    def _dispatch(self, pks: list[int]) -> None:
-        """Move them, if they are still ours to move, and hand them to the pool."""
+    def _dispatch(self, due: list[tuple[datetime, int]]) -> None:
+        """Move them, if they are still ours to move, and hand them to the pool when the instant is there."""
+        pks = [pk for _, pk in due]
         try:
             moved = Booking.move_batch(
                 pks,
                 State.ARMED,
                 State.STARTING,
                 now=self._now(),
-                guard="epoch = %(epoch)s AND opens_at <= %(_now)s",
+                guard="epoch = %(epoch)s AND opens_at <= %(latest)s",
                 changes={
                     "attempts": "1",
-                    "dispatched_at": "%(_now)s",
-                    "late_by_seconds": "EXTRACT(EPOCH FROM %(_now)s - opens_at)::float",
+                    "dispatched_at": "GREATEST(%(_now)s, opens_at)",
+                    "late_by_seconds": "GREATEST(0, EXTRACT(EPOCH FROM %(_now)s - opens_at)::float)",
                 },
-                values={"epoch": self.epoch},
+                values={"epoch": self.epoch, "latest": due[-1][0]},
             )
         except (DatabaseError, InterfaceError) as error:
             # The database is away: hold them and try again. If we lead no longer, the epoch will say so.
@@ -181,9 +186,12 @@ class Arming:
             connection.close()
             with self._changed:
                 self._changed.wait_for(lambda: self._is_stopping, RETRY_SECONDS)
-                for pk in pks:
-                    heapq.heappush(self._heap, (self._now(), pk))
+                for entry in due:
+                    heapq.heappush(self._heap, entry)
             return
+        early = (due[-1][0] - self._now()).total_seconds()
+        if early > 0:
+            time.sleep(early)
         for pk in moved:
             self._pool.submit(_guarded, self._start, pk)
 

@@ -1,33 +1,37 @@
 """Leadership: a session advisory lock on a connection of its own, an epoch, a heartbeat.
 
 Of all schedulers one leads. The lock lives and dies with its connection, so a killed leader is followed within
-milliseconds by the standby that queues for it. A standby waits in short tries (`lock_timeout`), because a waiting
+milliseconds by the standby that queues for it. A standby waits in bounded tries (`lock_timeout`), because a waiting
 statement holds a snapshot and would keep VACUUM from cleaning up. Winning raises the epoch; whatever an older leader
 still does carries an older epoch and is refused by compare-and-set. A leader that is frozen keeps its connection and
-its lock: the standby sees its heartbeat grow old and terminates its backend. The lock saves work; the guards in the
-database, not the lock, make two leaders harmless.
+its lock, so the leader's session carries an `idle_session_timeout`: unless it speaks every few seconds, PostgreSQL
+itself ends the session and with it the lock. Nobody has to watch, and nothing has to be written. The lock saves work;
+the guards in the database, not the lock, make two leaders harmless.
 """
 
 import logging
 import os
 import select
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 import psycopg
 from django.conf import settings
 from django.db import connection as django_connection
-from psycopg.pq import ExecStatus
+from psycopg.pq import DiagnosticField, ExecStatus
+from psycopg.pq.abc import PGresult
 
+from scheduling.models import Leadership
 from scheduling.wakeup import CHANNEL, STEP_DOWN
 
 logger = logging.getLogger(__name__)
 
+APPLICATION = "airlock scheduler"
 LOCK = (0x41495220, 0x6C6F636B)  # "AIR ", "lock": two keys of the advisory lock, per database
 LOCK_NOT_AVAILABLE = "55P03"
-DATABASE_FAULTS = (psycopg.OperationalError, psycopg.InterfaceError)
+ANSWER_SECONDS = 10.0
+EPOCH = "SELECT epoch FROM scheduling_leadership WHERE id = 1"
 
 
 class PoolingRefused(Exception):
@@ -44,16 +48,10 @@ class LeaderStatus:
 
     epoch: int
     holder: str
-    backend_pid: int | None
     taken_at: datetime | None
-    heartbeat_at: datetime | None
     is_locked: bool
-    age_seconds: float | None
-    waiting: int
-
-    @property
-    def is_stale(self) -> bool:
-        return self.age_seconds is None or self.age_seconds > settings.LEADER_STALE_SECONDS
+    silent_seconds: float | None
+    standbys: int
 
 
 def connect(name: str) -> "psycopg.Connection[tuple[object, ...]]":
@@ -92,6 +90,8 @@ class Leader:
         self.epoch = 0
         self.wants_to_step_down = False
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
+        self._prepared: dict[str, bytes] = {}
+        self._has_notices = False
 
     @property
     def is_leading(self) -> bool:
@@ -105,14 +105,15 @@ class Leader:
         """Connect and check that the connection is really ours. Raises psycopg errors or PoolingRefused."""
         if self._connection is not None and not self._connection.closed:
             return
-        connection = connect("airlock scheduler")
+        connection = connect(APPLICATION)
         try:
             refuse_pooling(connection)
             connection.execute(f"SET lock_timeout = '{int(settings.LEADER_LOCK_TRY_SECONDS * 1000)}ms'")
         except BaseException:
             connection.close()
             raise
-        self._connection = connection
+        connection.add_notify_handler(lambda notice: self._note(notice.payload.encode()))
+        self._connection, self._prepared = connection, {}
 
     def close(self) -> None:
         self.epoch = 0
@@ -121,26 +122,16 @@ class Leader:
             self._connection = None
 
     def try_to_lead(self, wake_fd: int) -> bool:
-        """Queue for the lock for a moment; True if it is ours. Something readable at `wake_fd` ends the wait."""
-        connection = self._alive()
-        pgconn = connection.pgconn
+        """Queue for the lock for a while; True if it is ours. Something readable at `wake_fd` ends the wait."""
+        pgconn = self._alive().pgconn
         pgconn.send_query(f"SELECT pg_advisory_lock({LOCK[0]}, {LOCK[1]})".encode())
-        # Our own select: psycopg's wait looks up ten times a second, which an idle standby need not.
-        while pgconn.is_busy():
-            readable, _, _ = select.select([pgconn.socket, wake_fd], [], [])
-            if wake_fd in readable:
-                self.close()  # the server gives up waiting when it notices
-                return False
-            pgconn.consume_input()
-        has_lock = False
-        while (result := pgconn.get_result()) is not None:
-            has_lock = has_lock or result.status == ExecStatus.TUPLES_OK
-            if result.status == ExecStatus.FATAL_ERROR:
-                state = (result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) or b"").decode()
-                if state != LOCK_NOT_AVAILABLE:
-                    raise psycopg.OperationalError(result.error_message.decode(errors="replace").strip())
-        if not has_lock:
+        results = self._results(wake_fd)
+        if results is None:
+            self.close()  # the server gives up waiting when it notices
             return False
+        if any(_state(result) == LOCK_NOT_AVAILABLE for result in results):
+            return False
+        _raise_faults(results)
         self._take_office()
         return True
 
@@ -148,34 +139,70 @@ class Leader:
         connection = self._alive()
         connection.execute(f"LISTEN {CHANNEL}")
         row = connection.execute(
-            """INSERT INTO scheduling_leadership AS l (id, epoch, holder, backend_pid, taken_at, heartbeat_at)
-               VALUES (1, 1, %s, pg_backend_pid(), clock_timestamp(), clock_timestamp())
-               ON CONFLICT (id) DO UPDATE SET epoch = l.epoch + 1, holder = excluded.holder, released_at = NULL,
-               backend_pid = excluded.backend_pid, taken_at = excluded.taken_at, heartbeat_at = excluded.heartbeat_at
+            """INSERT INTO scheduling_leadership AS l (id, epoch, holder, taken_at)
+               VALUES (1, 1, %s, clock_timestamp())
+               ON CONFLICT (id) DO UPDATE SET epoch = l.epoch + 1, holder = excluded.holder,
+               taken_at = excluded.taken_at, released_at = NULL
                RETURNING epoch""",
             [self.holder],
         ).fetchone()
         assert row is not None
-        # From here on a heartbeat that only the disk has not seen yet is good enough.
-        connection.execute("SET synchronous_commit = off")
+        # From here on silence is the end: a frozen or stuck leader loses its session, and so the lock.
+        connection.execute(f"SET idle_session_timeout = '{int(settings.LEADER_SILENCE_SECONDS * 1000)}ms'")
         self.epoch = int(str(row[0]))
         logger.info("Leading. epoch=%s holder=%s", self.epoch, self.holder)
 
-    def beat(self) -> None:
-        """Prove the lock on its own connection; NotLeading or a database error means: stop at once."""
-        rows = self._alive().execute(
-            "UPDATE scheduling_leadership SET heartbeat_at = clock_timestamp() WHERE id = 1 AND epoch = %s",
-            [self.epoch],
-        )
-        if rows.rowcount != 1:
+    def ask(self, question: str) -> tuple[float | None, ...]:
+        """One row of numbers over this connection, its epoch checked: the loop's cheap look, and its sign of life.
+
+        NotLeading or a database error means: stop at once.
+        """
+        pgconn = self._alive().pgconn
+        if question not in self._prepared:
+            name = f"question_{len(self._prepared)}".encode()
+            _raise_faults([pgconn.prepare(name, f"SELECT ({EPOCH}), {question}".encode())])
+            self._prepared[question] = name
+        pgconn.send_query_prepared(self._prepared[question], None)
+        results = self._results() or []
+        _raise_faults(results)
+        epoch, *answers = (results[0].get_value(0, column) for column in range(results[0].nfields))
+        if epoch is None or int(epoch) != self.epoch:
             raise NotLeading(f"epoch {self.epoch} is over")
+        return tuple(None if answer is None else float(answer) for answer in answers)
 
     def take_notices(self) -> bool:
-        """Read what NOTIFY brought; True if there was anything."""
-        notices = list(self._alive().notifies(timeout=0))
-        if any(notice.payload == STEP_DOWN for notice in notices):
-            self.wants_to_step_down = True
-        return bool(notices)
+        """Read what NOTIFY brought; True if there was anything since the last time."""
+        pgconn = self._alive().pgconn
+        pgconn.consume_input()
+        while (notice := pgconn.notifies()) is not None:
+            self._note(notice.extra)
+        has_notices, self._has_notices = self._has_notices, False
+        return has_notices
+
+    def _note(self, payload: bytes) -> None:
+        self._has_notices = True
+        self.wants_to_step_down = self.wants_to_step_down or payload.decode() == STEP_DOWN
+
+    def _results(self, wake_fd: int | None = None) -> list[PGresult] | None:
+        """All results of what was sent. None if `wake_fd` became readable first.
+
+        Our own select: psycopg's wait looks up ten times a second, which an idle process need not.
+        """
+        pgconn = self._alive().pgconn
+        watched = [pgconn.socket] if wake_fd is None else [pgconn.socket, wake_fd]
+        results: list[PGresult] = []
+        while True:
+            while pgconn.is_busy():
+                readable, _, _ = select.select(watched, [], [], ANSWER_SECONDS if wake_fd is None else None)
+                if not readable:
+                    raise psycopg.OperationalError(f"no answer from the database for {ANSWER_SECONDS} s")
+                if wake_fd in readable:
+                    return None
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                return results
+            results.append(result)
 
     def step_down(self) -> None:
         """Let go of the lock; a standby has it in the same moment."""
@@ -187,32 +214,9 @@ class Leader:
             "UPDATE scheduling_leadership SET released_at = clock_timestamp() WHERE id = 1 AND epoch = %s", [epoch]
         )
         connection.execute(f"UNLISTEN {CHANNEL}")
+        connection.execute("SET idle_session_timeout = 0")
         connection.execute("SELECT pg_advisory_unlock(%s, %s)", LOCK)
-        connection.execute("RESET synchronous_commit")
         logger.info("Stepped down. epoch=%s", epoch)
-
-    def evict_if_frozen(self) -> bool:
-        """As a standby: end the backend of a leader whose heartbeat has grown old. True if one was ended."""
-        status = read_status(self._alive().execute)
-        if not status.is_locked or not status.is_stale or status.backend_pid is None:
-            return False
-        row = (
-            self._alive()
-            .execute(
-                """SELECT pg_terminate_backend(pid) FROM pg_locks
-               WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND granted
-               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())""",
-                LOCK,
-            )
-            .fetchone()
-        )
-        if row and row[0]:
-            logger.error(
-                "The leader is frozen; its connection was ended. holder=%s heartbeat_age=%.1f",
-                status.holder,
-                status.age_seconds or 0.0,
-            )
-        return bool(row and row[0])
 
     def _alive(self) -> "psycopg.Connection[tuple[object, ...]]":
         if self._connection is None or self._connection.closed:
@@ -220,22 +224,34 @@ class Leader:
         return self._connection
 
 
-def read_status(execute: Callable[..., object]) -> LeaderStatus:
-    """Who leads, by the row and by the lock itself."""
-    cursor: object = execute(
-        """SELECT epoch, holder, backend_pid, taken_at, heartbeat_at,
-                  EXTRACT(EPOCH FROM clock_timestamp() - heartbeat_at)::float,
-                  (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND granted
-                   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())),
-                  (SELECT count(*) FROM pg_stat_activity
-                   WHERE application_name = 'airlock scheduler' AND datname = current_database())
-           FROM scheduling_leadership WHERE id = 1""",
-        LOCK,
-    )
-    row = cursor.fetchone()  # type: ignore[attr-defined]
-    if row is None:
-        return LeaderStatus(0, "", None, None, None, False, None, 0)
-    epoch, holder, backend_pid, taken_at, heartbeat_at, age, locks, schedulers = row
+def read_status() -> LeaderStatus:
+    """Who leads, by the lock itself; when it last spoke, by its session."""
+    with django_connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT a.pid, EXTRACT(EPOCH FROM clock_timestamp() - a.query_start)::float
+               FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+               WHERE l.locktype = 'advisory' AND l.granted AND l.classid = %s AND l.objid = %s
+               AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())""",
+            LOCK,
+        )
+        holder = cursor.fetchone()
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND datname = current_database()",
+            [APPLICATION],
+        )
+        sessions = (cursor.fetchone() or [0])[0]
+    row = Leadership.objects.first() or Leadership()
+    standbys = max(0, sessions - (holder is not None))
     return LeaderStatus(
-        epoch, holder, backend_pid, taken_at, heartbeat_at, bool(locks), age, max(0, schedulers - bool(locks))
+        row.epoch, row.holder, row.taken_at, holder is not None, holder[1] if holder else None, standbys
     )
+
+
+def _state(result: PGresult) -> str:
+    return (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
+
+
+def _raise_faults(results: list[PGresult]) -> None:
+    for result in results:
+        if result.status not in {ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK}:
+            raise psycopg.OperationalError(result.error_message.decode(errors="replace").strip())

@@ -13,7 +13,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from types import FrameType
 
 import psycopg
@@ -36,11 +37,19 @@ AFTER_STEPPING_DOWN_SECONDS = 5.0
 DATABASE_FAULTS = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 
+def due_sql(path: str) -> str:
+    """How the database can tell when this step next has something to do; "now" if its module does not say."""
+    sql: str = getattr(import_module(path.rpartition(".")[0]), "DUE_SQL", "SELECT clock_timestamp()")
+    return sql
+
+
 class Loop:
     """Composed in settings like MIDDLEWARE: SCHEDULER_STEPS names functions `step(now) -> datetime | None`."""
 
     def __init__(self, start: arming.Start = begin) -> None:
         self.steps: list[tuple[str, Step]] = [(path, import_string(path)) for path in settings.SCHEDULER_STEPS]
+        moments = ["clock_timestamp()", *(f"({due_sql(path)})" for path, _ in self.steps)]
+        self._question = ", ".join(f"EXTRACT(EPOCH FROM {moment})" for moment in moments)
         self.leader = Leader()
         self._start = start
         self._due: dict[str, datetime | None] = {}
@@ -86,8 +95,6 @@ class Loop:
         while not self._stop.is_set():
             if self.leader.try_to_lead(self._wake_r):
                 return True
-            if not self._stop.is_set():
-                self.leader.evict_if_frozen()
         return False
 
     def _lead(self) -> None:
@@ -109,18 +116,20 @@ class Loop:
 
     def turn(self, office: arming.Arming | None = None) -> None:
         """Run every step that is due; one that fails never stops the others."""
-        close_old_connections()
         asked = time.monotonic()
-        now = database_now()
+        is_tick = asked >= self._tick_at
+        now, dues = self._ask_what_is_due(is_everything=is_tick and not self._due)
         if office is not None:
             office.sync(now, asked, time.monotonic())
-        is_tick = asked >= self._tick_at
         if is_tick:
             self._tick_at = asked + settings.SCHEDULER_TICK_SECONDS
-        for path, step in self.steps:
-            due = self._due.get(path)
-            if not is_tick and (due is None or due > now):
-                continue
+            for path, due in dues.items():
+                known = self._due.get(path)
+                self._due[path] = due if known is None else min(known, due or known)
+        due_steps = [(path, step) for path, step in self.steps if (at := self._due.get(path)) is not None and at <= now]
+        if due_steps:
+            close_old_connections()
+        for path, step in due_steps:
             try:
                 self._due[path] = step(now)
             except DATABASE_FAULTS:
@@ -131,6 +140,21 @@ class Loop:
             if self.leader.is_leading:
                 self._beat_if_due()
         self._now, self._asked = now, asked
+
+    def _ask_what_is_due(self, *, is_everything: bool) -> tuple[datetime, dict[str, datetime | None]]:
+        """The time, and for each step when it next has something to do: one cheap question, whatever is stored.
+
+        A step's module says in DUE_SQL how the database can tell. Without it, and in the first turn, a step is due.
+        """
+        if is_everything or not self.leader.is_leading:
+            now = database_now()
+            return now, {path: now for path, _ in self.steps}
+        now, *moments = (
+            seconds and datetime.fromtimestamp(seconds, UTC) for seconds in self.leader.ask(self._question)
+        )
+        self._beat_at = time.monotonic()
+        assert now is not None
+        return now, dict(zip((path for path, _ in self.steps), moments, strict=True))
 
     def seconds_to_sleep(self) -> float:
         """Until the earliest step is due, at most until the next tick."""
@@ -159,7 +183,7 @@ class Loop:
 
     def _beat_if_due(self) -> None:
         if time.monotonic() - self._beat_at >= settings.LEADER_HEARTBEAT_SECONDS:
-            self.leader.beat()
+            self.leader.ask("1")
             self._beat_at = time.monotonic()
             self._take_notices()  # the beat's answer may have brought some along
 
@@ -167,7 +191,7 @@ class Loop:
         """One whole turn, starts and node calls included; answers how many seconds the loop would sleep."""
         office = arming.take_office(self.leader.epoch, self._start)
         try:
-            self._tick_at = 0.0
+            self._due, self._tick_at = {}, 0.0
             self.turn(office)
             office.finish_due()
             pools.wait_idle(settings.NODE_CALL_SECONDS)

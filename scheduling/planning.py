@@ -28,6 +28,7 @@ State = Booking.State
 SCHEDULES_PER_TURN = 20
 WINDOWS_PER_PASS = 100
 AT_LEAST_EVERY = timedelta(hours=1)
+DUE_SQL = "SELECT min(plan_due_at) FROM scheduling_schedule WHERE NOT is_paused"
 
 
 @dataclass

@@ -25,6 +25,7 @@ BACKOFF_SECONDS = (10, 30, 60, 300, 900, 3600)
 BATCH = 25
 LEASE = timedelta(seconds=60)
 PAUSE = timedelta(seconds=1)
+DUE_SQL = "SELECT min(next_attempt_at) FROM station_alertdelivery WHERE outcome IN ('pending', 'failed')"
 
 
 _thread: threading.Thread | None = None

@@ -10,9 +10,7 @@ class Leadership(models.Model):
 
     epoch = models.BigIntegerField(default=0)
     holder = models.CharField(max_length=200, blank=True)
-    backend_pid = models.IntegerField(null=True)
     taken_at = models.DateTimeField(null=True)
-    heartbeat_at = models.DateTimeField(null=True)
     released_at = models.DateTimeField(null=True)
 
     class Meta:

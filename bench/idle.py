@@ -1,0 +1,103 @@
+"""What does waiting cost? Two replicas with nothing due, beside a thousand and beside a million stored bookings."""
+
+import time
+from pathlib import Path
+
+from bench.metric import Metric
+from bench.punctuality import clear, make_recorders, replicas
+
+WINDOW_SECONDS = 60
+SETTLE_SECONDS = 20
+
+BOOKINGS = """
+INSERT INTO scheduling_booking (recorder_id, title, starts_at, ends_at, opens_at, closes_at, state, state_since_at,
+    requested_by, is_manual, attempts, errors, folder, file_name, outcome, parts, gaps, frames, size_bytes, local_start,
+    pad_before_seconds, pad_after_seconds, late_start, min_useful_seconds, skip_reason, epoch, preflight)
+SELECT (%(recorders)s::bigint[])[1 + n %% %(width)s], '', at, at + interval '1 minute', at, at + interval '1 minute',
+    CASE WHEN at < now() THEN 'completed' ELSE 'planned' END, at, 'bench', false, 1, '[]', '', '', '', '[]', '[]', 0, 0,
+    '', 0, 0, 'start', 30, '', 0, '[]'
+FROM (SELECT n, now() + interval '1 day' - (n / %(width)s - %(ahead)s / %(width)s) * interval '2 minutes' AS at
+      FROM generate_series(1, %(count)s) AS n) AS rows
+WHERE at < now() - interval '1 hour' OR at > now() + interval '1 hour'
+"""
+SCHEDULES = """
+INSERT INTO scheduling_schedule (name, recorder_id, kind, zone, first_on, start_time, length, weekdays, cron, ends,
+    exceptions, late_start, min_useful_seconds, overlap, is_paused, created_by, plan_due_at, planned_until_at,
+    plan_error)
+SELECT 's' || n, (%(recorders)s::bigint[])[1 + n %% %(width)s], 'daily', 'Europe/Berlin', '2026-01-01', '20:00',
+    '1 hour', '', '', 'wall', '[]', 'start', 30, 'skip', false, 'bench',
+    now() + interval '2 hours' + n * interval '0.1 s', now() + interval '14 days', ''
+FROM generate_series(1, %(count)s) AS n
+"""
+
+
+def fill(bookings: int, schedules: int) -> int:
+    """Mostly history, a tenth still to come, nothing due within the hour; answers how many bookings there are."""
+    from django.db import connection
+
+    from scheduling.models import Booking
+
+    recorders = make_recorders(200)
+    values = {"recorders": recorders, "width": len(recorders), "ahead": bookings // 10}
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE scheduling_schedule CASCADE")
+        cursor.execute(BOOKINGS, {**values, "count": bookings})
+        cursor.execute(SCHEDULES, {**values, "count": schedules})
+        cursor.execute("VACUUM (FREEZE, ANALYZE) scheduling_booking, scheduling_schedule")
+        cursor.execute("CHECKPOINT")
+    return Booking.objects.count()
+
+
+def cpu_ms(pids: set[int]) -> float:
+    """Time on a processor of all threads of these processes, as the kernel counts it."""
+    total = 0
+    for pid in pids:
+        for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            try:
+                total += int(path.read_text().split()[0])
+            except OSError:
+                continue
+    return total / 1e6
+
+
+def postgres_pids() -> set[int]:
+    """The server and all its children."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        row = cursor.fetchone()
+    assert row is not None
+    server = int(Path(f"/proc/{row[0]}/stat").read_text().rpartition(")")[2].split()[1])
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    return {server, *map(int, children)} - {row[0]}
+
+
+def spent(extra: set[int]) -> float:
+    """Milliseconds of processor time a second, of the server and the given processes."""
+    before_pids = postgres_pids()
+    before = cpu_ms(before_pids | extra)
+    time.sleep(WINDOW_SECONDS)
+    return (cpu_ms((postgres_pids() & before_pids) | extra) - before) / WINDOW_SECONDS
+
+
+def measure_at(bookings: int, schedules: int) -> tuple[float, str]:
+    stored = fill(bookings, schedules)
+    time.sleep(SETTLE_SECONDS)
+    alone = spent(set())
+    with replicas() as fleet:
+        time.sleep(SETTLE_SECONDS)
+        together = spent({process.pid for process in fleet.processes})
+    clear()
+    detail = f"{stored} bookings, {schedules} schedules; server and replicas {together:.3f}, server alone {alone:.3f}"
+    return together - alone, detail
+
+
+def measure_idle() -> list[Metric]:
+    small, small_detail = measure_at(1000, 100)
+    large, large_detail = measure_at(1_000_000, 100_000)
+    method = "processor time (schedstat) of two replicas and their PostgreSQL with nothing due, less the server's own: "
+    return [
+        Metric("idle_ms_per_s_1k", round(small, 3), "ms/s", "under 0.2", 1, method + small_detail),
+        Metric("idle_ms_per_s_1m", round(large, 3), "ms/s", "under 0.2 and 1.5 x 1k", 1, method + large_detail),
+    ]
