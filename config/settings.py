@@ -175,11 +175,11 @@ SCHEDULER_TICK_SECONDS = env.float("SCHEDULER_TICK_SECONDS", default=15.0)
 ARM_AHEAD_SECONDS = env.float("ARM_AHEAD_SECONDS", default=10.0)
 PLAN_AHEAD = timedelta(days=env.float("PLAN_AHEAD_DAYS", default=14.0))
 DISPATCH_THREADS = env.int("DISPATCH_THREADS", default=8)
-# The leader speaks this often; silent for longer than that, PostgreSQL ends its session and a standby leads.
-LEADER_HEARTBEAT_SECONDS = env.float("LEADER_HEARTBEAT_SECONDS", default=7.5)
-LEADER_SILENCE_SECONDS = env.float("LEADER_SILENCE_SECONDS", default=13.0)
+# The leader speaks at least this often; silent for longer than that, PostgreSQL ends its session and a standby leads.
+LEADER_HEARTBEAT_SECONDS = env.float("LEADER_HEARTBEAT_SECONDS", default=11.0)
+LEADER_SILENCE_SECONDS = env.float("LEADER_SILENCE_SECONDS", default=14.0)
 # How long a standby queues for the lock at a time: it holds up VACUUM that long, and each try costs a little.
-LEADER_LOCK_TRY_SECONDS = env.float("LEADER_LOCK_TRY_SECONDS", default=60.0)
+LEADER_LOCK_TRY_SECONDS = env.float("LEADER_LOCK_TRY_SECONDS", default=120.0)
 
 # Who is told when something about a workload is known anew, by the first word of its owner.
 WORKLOAD_OWNERS = {"booking": "scheduling.lifecycle.look"}

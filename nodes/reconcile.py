@@ -33,7 +33,7 @@ State = Workload.State
 HURRY_SECONDS = 0.5
 SWEEP_SECONDS = 5.0
 LEASE_MARGIN_SECONDS = 4.0
-DUE_SQL = "SELECT clock_timestamp() WHERE EXISTS (SELECT FROM nodes_node)"
+DUE_SQL = "SELECT clock_timestamp() FROM nodes_node LIMIT 1"
 _swept_at: dict[int, float] = {}
 
 

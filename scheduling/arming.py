@@ -59,7 +59,8 @@ class Arming:
             is_set = self._ahead is not None and abs((ahead - self._ahead).total_seconds()) > took
             if self._ahead is None or took < GOOD_SAMPLE_SECONDS or is_set:
                 self._ahead = ahead
-                self._changed.notify()
+                if self._heap:
+                    self._changed.notify()
 
     def step(self, now: datetime) -> datetime | None:
         """Claim what opens soon; answer when the next one has to be claimed."""

@@ -42,15 +42,12 @@ HURRY = timedelta(seconds=0.5)
 OVERDUE = timedelta(seconds=5)
 WITH = ("recorder", "recorder__project", "recorder__node")
 START_ALLOWANCE = Booking.DEADLINES[State.STARTING]
-# Anything active, anything that should have been started, any worker still wanted.
+# Anything active, and anything armed that should have been started. (What is planned and overdue, arming finds.)
 DUE_SQL = f"""SELECT clock_timestamp() WHERE
     EXISTS (SELECT FROM scheduling_booking
             WHERE state IN ('starting', 'retry_wait', 'recording', 'stopping', 'cancelling'))
     OR EXISTS (SELECT FROM scheduling_booking
-               WHERE state = 'planned' AND opens_at < clock_timestamp() - interval '{OVERDUE.seconds} s')
-    OR EXISTS (SELECT FROM scheduling_booking
-               WHERE state = 'armed' AND opens_at < clock_timestamp() - interval '{OVERDUE.seconds} s')
-    OR EXISTS (SELECT FROM nodes_workload WHERE removed_at IS NULL AND is_wanted)"""  # noqa: S608
+               WHERE state = 'armed' AND opens_at < clock_timestamp() - interval '{OVERDUE.seconds} s')"""  # noqa: S608
 
 
 def step(now: datetime) -> datetime | None:

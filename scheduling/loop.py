@@ -122,7 +122,8 @@ class Loop:
         if office is not None:
             office.sync(now, asked, time.monotonic())
         if is_tick:
-            self._tick_at = asked + settings.SCHEDULER_TICK_SECONDS
+            # Asking is also the leader's sign of life, so an idle one asks at least that often.
+            self._tick_at = asked + min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
             for path, due in dues.items():
                 known = self._due.get(path)
                 self._due[path] = due if known is None else min(known, due or known)
@@ -149,12 +150,12 @@ class Loop:
         if is_everything or not self.leader.is_leading:
             now = database_now()
             return now, {path: now for path, _ in self.steps}
-        now, *moments = (
-            seconds and datetime.fromtimestamp(seconds, UTC) for seconds in self.leader.ask(self._question)
-        )
+        seconds, *dues = self.leader.ask(self._question)
         self._beat_at = time.monotonic()
-        assert now is not None
-        return now, dict(zip((path for path, _ in self.steps), moments, strict=True))
+        self._take_notices()
+        assert seconds is not None
+        moments = [None if due is None else datetime.fromtimestamp(due, UTC) for due in dues]
+        return datetime.fromtimestamp(seconds, UTC), dict(zip((path for path, _ in self.steps), moments, strict=True))
 
     def seconds_to_sleep(self) -> float:
         """Until the earliest step is due, at most until the next tick."""
@@ -163,29 +164,26 @@ class Loop:
         return max(0.0, min([*waits, self._tick_at - time.monotonic()]))
 
     def _sleep(self) -> None:
-        """Until a step is due, something was notified, or we are to stop; the heart beats meanwhile."""
+        """Until a step is due, something was notified, or we are to stop."""
         wake_at = time.monotonic() + self.seconds_to_sleep()
-        while not self._stop.is_set():
-            self._beat_if_due()
+        while not self._stop.is_set() and self._tick_at:
             left = wake_at - time.monotonic()
             if left <= 0:
                 return
-            beat_in = self._beat_at + settings.LEADER_HEARTBEAT_SECONDS - time.monotonic()
-            readable, _, _ = select.select([self.leader.fileno(), self._wake_r], [], [], max(0.0, min(left, beat_in)))
+            readable, _, _ = select.select([self.leader.fileno(), self._wake_r], [], [], left)
             if self.leader.fileno() in readable:
                 self._take_notices()
-            if not self._tick_at:
-                return
 
     def _take_notices(self) -> None:
         if self.leader.take_notices():
             self._tick_at = 0.0  # something became earlier: look everywhere
 
     def _beat_if_due(self) -> None:
-        if time.monotonic() - self._beat_at >= settings.LEADER_HEARTBEAT_SECONDS:
+        """Between the steps of a long turn: speak, or lose the lock."""
+        if time.monotonic() - self._beat_at >= settings.LEADER_HEARTBEAT_SECONDS / 4:
             self.leader.ask("1")
             self._beat_at = time.monotonic()
-            self._take_notices()  # the beat's answer may have brought some along
+            self._take_notices()  # the answer may have brought some along
 
     def run_once(self) -> float:
         """One whole turn, starts and node calls included; answers how many seconds the loop would sleep."""

@@ -25,7 +25,7 @@ from station.states import SCHEDULER
 logger = logging.getLogger(__name__)
 
 State = Booking.State
-SCHEDULES_PER_TURN = 20
+SCHEDULES_PER_TURN = 5
 WINDOWS_PER_PASS = 100
 AT_LEAST_EVERY = timedelta(hours=1)
 DUE_SQL = "SELECT min(plan_due_at) FROM scheduling_schedule WHERE NOT is_paused"

@@ -90,16 +90,6 @@ def test_forty_concurrent_holders_of_one_port_have_one_winner(node: Node, noon: 
     assert all(f"DeckLink device 0 on n1 is held by {winners[0].holder}" in str(loser) for loser in losers)
 
 
-def test_back_to_back_is_no_clash_and_padding_counts(camera: Recorder, noon: datetime) -> None:
-    """R-17's ground."""
-    now = timezone.now()
-    book(camera, noon, noon + HOUR, now=now)
-    with pytest.raises(BookingRefused):
-        book(camera, noon + HOUR, noon + 2 * HOUR, now=now)
-
-    assert book(camera, noon + HOUR + timedelta(seconds=60), noon + 2 * HOUR, now=now)
-
-
 def test_an_ended_booking_frees_its_window(camera: Recorder, noon: datetime) -> None:
     first = book(camera, noon, noon + HOUR, now=timezone.now())
     first.move(Booking.State.CANCELLED, now=timezone.now())

@@ -188,6 +188,7 @@ def test_a_bug_in_the_look_is_an_alert_and_not_silence(
     def broken(*args: Any) -> None:
         raise ValueError("a bug")
 
+    Booking.objects.update(state=State.STARTING)
     monkeypatch.setattr(lifecycle, "advance", broken)
 
     lifecycle.step(timezone.now())

@@ -1,0 +1,202 @@
+"""One leads, the others wait: real processes, real signals, real connections (R-01, R-02, R-03)."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from scheduling.leader import Leader, PoolingRefused, read_status
+from scheduling.models import Leadership
+from scheduling.wakeup import wake_scheduler
+from testing.media import free_port
+from testing.processes import manage
+from testing.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+
+QUICK = {"LEADER_HEARTBEAT_SECONDS": "0.5", "LEADER_SILENCE_SECONDS": "2"}
+
+
+def leader_pid() -> int:
+    """The process that holds the lock, 0 if none does."""
+    status = read_status()
+    return int(status.holder.rpartition(" ")[2]) if status.is_locked and status.holder else 0
+
+
+def wait_for_leader(*pids: int) -> int:
+    return int(wait_until(lambda: leader_pid() if leader_pid() in pids else 0, 20, f"one of {pids} leads"))
+
+
+def test_of_two_schedulers_one_leads_and_a_killed_leader_is_followed(scheduler: Any) -> None:
+    """R-02: kill -9; the epoch grows with each leader."""
+    processes = {process.pid: process for process in (scheduler(), scheduler())}
+    first = wait_for_leader(*processes)
+    wait_until(lambda: read_status().standbys == 1, 20, "the other one waits")
+    epoch = Leadership.objects.get().epoch
+
+    processes[first].kill()
+    processes[first].wait()
+
+    [other] = set(processes) - {first}
+    wait_for_leader(other)
+    assert Leadership.objects.get().epoch == epoch + 1
+
+
+def test_sigterm_hands_over(scheduler: Any) -> None:
+    """R-02: the leader ends its turn, lets go and exits with 0; the standby has the lock."""
+    processes = {process.pid: process for process in (scheduler(), scheduler())}
+    first = wait_for_leader(*processes)
+    processes[first].terminate()
+    assert processes[first].wait(20) == 0
+    [other] = set(processes) - {first}
+    wait_for_leader(other)
+
+
+def test_a_standby_ends_at_once_on_sigterm(scheduler: Any) -> None:
+    processes = {process.pid: process for process in (scheduler(), scheduler())}
+    first = wait_for_leader(*processes)
+    wait_until(lambda: read_status().standbys == 1, 20, "the other one waits")
+    [other] = set(processes) - {first}
+    processes[other].terminate()
+    assert processes[other].wait(5) == 0
+    assert leader_pid() == first
+
+
+def test_a_frozen_leader_loses_the_lock_and_does_nothing_when_it_wakes_up(scheduler: Any, tmp_path: Path) -> None:
+    """R-02: SIGSTOP. PostgreSQL ends the silent session; the thawed process finds that it leads no longer."""
+    processes = {process.pid: process for process in (scheduler(**QUICK), scheduler(**QUICK))}
+    first = wait_for_leader(*processes)
+    wait_until(lambda: read_status().standbys == 1, 20, "the other one waits")
+    epoch = Leadership.objects.get().epoch
+    os.kill(first, signal.SIGSTOP)
+    try:
+        [other] = set(processes) - {first}
+        wait_for_leader(other)
+    finally:
+        os.kill(first, signal.SIGCONT)
+    wait_until(lambda: read_status().standbys == 1, 20, "the thawed one waits now")
+    assert leader_pid() == other
+    assert Leadership.objects.get().epoch == epoch + 1
+
+
+def test_a_terminated_backend_and_a_lost_database_never_end_the_loop(scheduler: Any) -> None:
+    """R-03: it backs off, connects again and goes on."""
+    process = scheduler()
+    wait_for_leader(process.pid)
+    for _ in range(3):
+        epoch = Leadership.objects.get().epoch
+        with connection.cursor() as cursor:
+            cursor.execute(
+                """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+            )
+        # It notices when it next speaks: wake it, as an edit would.
+        wake_scheduler()
+        wait_until(lambda epoch=epoch: Leadership.objects.get().epoch > epoch, 20, "it leads again")
+    assert process.poll() is None
+
+
+def test_step_down_hands_over_without_ending_anybody(scheduler: Any) -> None:
+    """P-11's ground: `manage.py step_down`."""
+    processes = {process.pid: process for process in (scheduler(), scheduler())}
+    first = wait_for_leader(*processes)
+    wait_until(lambda: read_status().standbys == 1, 20, "the other one waits")
+    told = manage("step_down")
+    assert told.returncode == 0, told.stderr
+    [other] = set(processes) - {first}
+    assert f"pid {other} leads now" in told.stdout
+    assert leader_pid() == other
+    assert processes[first].poll() is None
+
+
+def test_step_down_without_a_leader_says_so() -> None:
+    told = manage("step_down")
+    assert told.returncode == 1
+    assert "No scheduler leads" in told.stderr
+
+
+def test_the_status_is_told_in_words_and_in_json(scheduler: Any) -> None:
+    import json
+
+    told = manage("scheduler_status")
+    assert told.returncode == 1
+    assert "No scheduler leads" in told.stdout
+
+    process = scheduler()
+    wait_for_leader(process.pid)
+    told = manage("scheduler_status", "--json")
+    answer = json.loads(told.stdout)
+    assert (told.returncode, answer["is_leading"], answer["standbys"]) == (0, True, 0)
+    assert f"pid {process.pid}" in answer["holder"]
+    assert f"pid {process.pid}" in manage("scheduler_status").stdout
+
+
+def test_once_does_nothing_while_another_one_leads(scheduler: Any) -> None:
+    process = scheduler()
+    wait_for_leader(process.pid)
+    told = manage("runscheduler", "--once", LEADER_LOCK_TRY_SECONDS="1")
+    assert told.returncode == 1
+    assert "Another scheduler leads" in told.stderr
+
+
+@pytest.fixture
+def pooler() -> Iterator[dict[str, str]]:
+    """PgBouncer in transaction mode before the tests' own server."""
+    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    if program is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI=true requires pgbouncer (.ci/install installs it)")
+        pytest.skip("no pgbouncer on this machine")
+    params = connection.get_connection_params()
+    port = free_port()
+    socket = Path(params["host"])
+    target = f"host={socket} dbname={params['dbname']} user={params['user']} port={params.get('port') or 5432}"
+    settings = {
+        "listen_addr": "127.0.0.1",
+        "listen_port": port,
+        "unix_socket_dir": "",
+        "auth_type": "any",
+        "pool_mode": "transaction",
+        "ignore_startup_parameters": "options",
+    }
+    lines = ["[databases]", f"pooled = {target}", "[pgbouncer]", *(f"{key} = {text}" for key, text in settings.items())]
+    with tempfile.NamedTemporaryFile("w", suffix=".ini") as config:
+        config.write("\n".join(lines) + "\n")
+        config.flush()
+        Path(config.name).chmod(0o644)
+        command = [program, config.name]
+        if os.geteuid() == 0:  # it refuses to be root; as the owner of the server's socket it may use that
+            command[1:1] = ["-u", (socket / ".s.PGSQL.5432").owner()]
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        try:
+            yield {"host": "127.0.0.1", "port": str(port), "dbname": "pooled"}
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def test_a_pooler_in_transaction_mode_is_refused_in_words(pooler: dict[str, str], monkeypatch: Any) -> None:
+    """R-02: session locks would silently do nothing there."""
+    params = {**connection.get_connection_params(), **pooler}
+    monkeypatch.setattr(connection, "get_connection_params", lambda: params)
+    leader = Leader()
+
+    def refuses() -> bool:
+        import psycopg
+
+        try:
+            leader.open()
+        except PoolingRefused as refusal:
+            return "pooler in transaction mode" in str(refusal)
+        except psycopg.OperationalError:
+            return False  # it is not up yet
+        raise AssertionError("it was not refused")
+
+    wait_until(refuses, 10, f"the pooler answers: {pooler}")

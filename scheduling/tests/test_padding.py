@@ -1,0 +1,131 @@
+"""Padding gives way to neighbours and is given back; windows never do (R-17)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodes.models import Node, Reservation
+from scheduling.bookings import BookingRefused, book
+from scheduling.editing import cancel, change_end, extend
+from scheduling.models import Booking, Recorder
+from scheduling.padding import share_gap, words
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+
+State = Booking.State
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+EIGHT = datetime(2026, 5, 1, 18, 0, tzinfo=UTC)
+NOW = EIGHT - 5 * HOUR
+
+
+@pytest.fixture
+def camera(project: Any) -> Recorder:
+    return Recorder.objects.create(
+        name="Cam", project=project, source_type="test", pad_before_seconds=300, pad_after_seconds=600
+    )
+
+
+def window(booking: Booking) -> tuple[timedelta, timedelta]:
+    booking.refresh_from_db()
+    return booking.starts_at - booking.opens_at, booking.closes_at - booking.ends_at
+
+
+spans = st.integers(0, 7200).map(lambda seconds: timedelta(seconds=seconds))
+
+
+@given(spans, spans, spans)
+def test_a_gap_is_shared_and_never_overspent(gap: timedelta, after: timedelta, before: timedelta) -> None:
+    got_after, got_before = share_gap(gap, after, before)
+    assert timedelta(0) <= got_after <= after
+    assert timedelta(0) <= got_before <= before
+    assert got_after + got_before == min(gap, after + before)
+
+
+def test_back_to_back_bookings_touch_without_padding_and_say_so(camera: Recorder) -> None:
+    """R-17."""
+    first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
+    assert window(first) == (5 * MINUTE, 10 * MINUTE)
+
+    second = book(camera, EIGHT + HOUR, EIGHT + 2 * HOUR, now=NOW)
+
+    assert window(first) == (5 * MINUTE, timedelta(0))
+    assert window(second) == (timedelta(0), 10 * MINUTE)
+    assert "padding 5 min before and 0 s after (asked for 5 min and 10 min)" in first.events.last().note
+    assert "asked for" in second.events.first().note
+    assert words(second).startswith("padding 0 s before")
+
+
+def test_a_short_gap_is_shared_in_proportion(camera: Recorder) -> None:
+    """R-17: post-roll never eats the next pre-roll: of nine minutes the earlier wants ten and the later five."""
+    first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
+    second = book(camera, EIGHT + HOUR + 9 * MINUTE, EIGHT + 2 * HOUR, now=NOW)
+
+    assert window(first)[1] == 6 * MINUTE
+    assert window(second)[0] == 3 * MINUTE
+    assert first.closes_at == second.opens_at
+
+
+def test_a_third_between_two_takes_padding_from_both(camera: Recorder) -> None:
+    first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
+    third = book(camera, EIGHT + 2 * HOUR, EIGHT + 3 * HOUR, now=NOW)
+    book(camera, EIGHT + HOUR, EIGHT + 2 * HOUR, now=NOW)
+    assert window(first)[1] == window(third)[0] == timedelta(0)
+
+
+def test_padding_comes_back_when_the_neighbour_goes(camera: Recorder) -> None:
+    first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
+    second = book(camera, EIGHT + HOUR, EIGHT + 2 * HOUR, now=NOW)
+    cancel(second, now=NOW, by="anna")
+    assert window(first) == (5 * MINUTE, 10 * MINUTE)
+
+
+def test_the_windows_themselves_never_overlap(camera: Recorder) -> None:
+    """R-13: padding gives way, a window does not."""
+    book(camera, EIGHT, EIGHT + HOUR, now=NOW, by="anna", title="News")
+    with pytest.raises(BookingRefused, match="taken by “News”") as refused:
+        book(camera, EIGHT + HOUR - MINUTE, EIGHT + 2 * HOUR, now=NOW)
+    assert refused.value.free_at == EIGHT + HOUR
+    assert book(camera, refused.value.free_at, EIGHT + 2 * HOUR, now=NOW)
+
+
+def test_a_pre_roll_that_runs_cannot_be_taken_away(camera: Recorder) -> None:
+    running = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
+    Booking.objects.update(state=State.RECORDING)
+    now = EIGHT - 3 * MINUTE
+    with pytest.raises(BookingRefused, match=str(running)):
+        book(camera, now, now + 2 * MINUTE, now=now, is_manual=True)
+
+
+def test_the_port_is_held_for_the_padded_window(project: Any) -> None:
+    """R-14 and R-17 together: neighbours on one port do not clash because of padding."""
+    node = Node.objects.create(name="n1", address="process", media_dir="/tmp/n1")
+    card = Recorder.objects.create(
+        name="Card", project=project, source_type="decklink", address="0", node=node, pad_after_seconds=600
+    )
+    first = book(card, EIGHT, EIGHT + HOUR, now=NOW)
+    second = book(card, EIGHT + HOUR, EIGHT + 2 * HOUR, now=NOW)
+    held = {each.owner: (each.starts_at, each.ends_at) for each in Reservation.objects.standing()}
+    assert held[first.owner] == (EIGHT, EIGHT + HOUR)
+    assert held[second.owner] == (EIGHT + HOUR, EIGHT + 2 * HOUR + 10 * MINUTE)
+
+
+def test_extending_takes_the_next_ones_pre_roll_but_not_its_window(camera: Recorder) -> None:
+    """R-12."""
+    first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
+    second = book(camera, EIGHT + HOUR + 15 * MINUTE, EIGHT + 3 * HOUR, now=NOW, title="Film")
+    extend(first, 900, now=NOW, by="anna")
+    assert first.closes_at == EIGHT + HOUR + 15 * MINUTE
+    assert window(second)[0] == timedelta(0)
+
+    with pytest.raises(BookingRefused, match="taken by “Film”"):
+        extend(first, 60, now=NOW, by="anna")
+    first.refresh_from_db()
+    assert first.ends_at == EIGHT + HOUR + 15 * MINUTE
+
+    change_end(first, EIGHT + HOUR, now=NOW, by="anna")
+    assert window(first)[1] == 10 * MINUTE
+    assert window(second)[0] == 5 * MINUTE

@@ -1,0 +1,274 @@
+"""From rules to bookings: ahead, idempotent, conflicts visible, edits told, pause and skip (R-06, R-09, R-12, R-13)."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import pytest
+
+from scheduling import planning
+from scheduling.bookings import BookingRefused, book
+from scheduling.editing import NotPossible, restore, skip
+from scheduling.models import Booking, Recorder, Schedule
+from scheduling.planning import plan_ahead
+from scheduling.replanning import pause, replan, resume
+from station.models import Alert
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+
+State = Booking.State
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+NOW = datetime(2026, 3, 20, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def camera(project: Any) -> Recorder:
+    return Recorder.objects.create(name="Cam", project=project, source_type="test")
+
+
+@pytest.fixture
+def evening(camera: Recorder) -> Schedule:
+    """Every day 20:00 to 21:00 in Berlin, across the change of 29 March."""
+    return Schedule.objects.create(
+        name="Evening",
+        recorder=camera,
+        kind="daily",
+        zone="Europe/Berlin",
+        first_on=date(2026, 3, 1),
+        start_time=time(20),
+        length=HOUR,
+        plan_due_at=NOW,
+    )
+
+
+def starts(schedule: Schedule, *states: str) -> list[datetime]:
+    rows = schedule.bookings.filter(state__in=states or [State.PLANNED]).order_by("starts_at")
+    return list(rows.values_list("starts_at", flat=True))
+
+
+def test_a_rule_is_planned_fourteen_days_ahead_and_once(evening: Schedule) -> None:
+    """R-09: 20:00 in Berlin stays 20:00 in Berlin; planning twice is planning once."""
+    plan_ahead(evening, NOW)
+    plan_ahead(evening, NOW)
+    evening.planned_until_at = None
+    plan_ahead(evening, NOW)
+
+    found = starts(evening)
+    assert len(found) == 14
+    assert found[0] == datetime(2026, 3, 20, 19, tzinfo=UTC)
+    assert found[-1] == datetime(2026, 4, 2, 18, tzinfo=UTC)
+    assert {moment.hour for moment in found} == {18, 19}
+    assert evening.planned_until_at == NOW + 14 * DAY
+    assert evening.plan_due_at == datetime(2026, 4, 3, 18, tzinfo=UTC) - 14 * DAY
+
+
+def test_the_rule_drives_recurrence_never_the_outcome_of_the_last_one(evening: Schedule) -> None:
+    """R-09: whatever became of them, the next ones are planned."""
+    plan_ahead(evening, NOW)
+    evening.bookings.update(state=State.FAILED)
+
+    plan_ahead(evening, NOW + 3 * DAY)
+
+    assert len(starts(evening)) == 3
+
+
+def test_a_silence_longer_than_the_horizon_shows_as_missed_and_the_series_goes_on(evening: Schedule) -> None:
+    """R-06: what nobody planned because nothing ran is on record, not forgotten."""
+    plan_ahead(evening, NOW)
+    later = NOW + 20 * DAY
+
+    plan_ahead(evening, later)
+
+    assert evening.bookings.filter(ends_at__lt=later).count() == 20
+    assert evening.bookings.filter(starts_at__gt=later).count() == 14
+
+
+def test_a_conflict_becomes_a_visible_skipped_booking_with_an_alert(evening: Schedule, camera: Recorder) -> None:
+    """R-13: never an exception, never silence."""
+    at = datetime(2026, 3, 21, 19, 30, tzinfo=UTC)
+    winner = book(camera, at, at + HOUR, now=NOW, by="anna", title="Special")
+
+    plan = plan_ahead(evening, NOW)
+
+    assert len(plan.added) == 13
+    [skipped] = plan.skipped
+    assert (skipped.state, skipped.skip_reason) == (State.SKIPPED, Booking.Skip.CONFLICT)
+    assert "taken by “Special”" in skipped.events.get().note
+    alert = Alert.objects.get()
+    assert (alert.key, alert.subject) == (f"skipped:{skipped.owner}", skipped.owner)
+    assert "will not be recorded" in alert.title
+
+    winner.move(State.CANCELLED, now=NOW)
+    restore(skipped, now=NOW, by="anna")
+    assert skipped.state == State.PLANNED
+    alert.refresh_from_db()
+    assert alert.state == "resolved"
+
+
+def test_overlap_queue_starts_when_the_recorder_is_free(evening: Schedule, camera: Recorder) -> None:
+    at = datetime(2026, 3, 21, 18, 30, tzinfo=UTC)
+    book(camera, at, at + HOUR, now=NOW, title="Special")
+    Schedule.objects.update(overlap="queue")
+    evening.refresh_from_db()
+
+    plan = plan_ahead(evening, NOW)
+
+    assert plan.skipped == []
+    late = next(booking for booking in plan.added if booking.planned_start_at == datetime(2026, 3, 21, 19, tzinfo=UTC))
+    assert (late.starts_at, late.ends_at) == (at + HOUR, datetime(2026, 3, 21, 20, tzinfo=UTC))
+
+
+def test_overlap_replace_skips_what_is_only_planned(evening: Schedule, camera: Recorder) -> None:
+    at = datetime(2026, 3, 21, 18, 30, tzinfo=UTC)
+    special = book(camera, at, at + HOUR, now=NOW, title="Special")
+    Schedule.objects.update(overlap="replace")
+    evening.refresh_from_db()
+
+    plan = plan_ahead(evening, NOW)
+
+    special.refresh_from_db()
+    assert plan.skipped == []
+    assert (special.state, special.skip_reason) == (State.SKIPPED, Booking.Skip.REPLACED)
+    assert Alert.objects.get().key == f"skipped:{special.owner}"
+
+
+def test_a_rule_that_cannot_be_planned_is_an_alert_and_the_others_go_on(
+    evening: Schedule, camera: Recorder, project: Any
+) -> None:
+    """A broken row hurts only itself."""
+    Schedule.objects.filter(pk=evening.pk).update(zone="Mars/Base")
+    other = Recorder.objects.create(name="Other", project=project, source_type="test")
+    good = Schedule.objects.create(
+        name="Good",
+        recorder=other,
+        kind="daily",
+        zone="UTC",
+        first_on=date(2026, 3, 1),
+        start_time=time(1),
+        length=HOUR,
+        plan_due_at=NOW,
+    )
+
+    due = planning.step(NOW)
+
+    assert len(starts(good)) == 14
+    assert due == NOW + timedelta(minutes=1)
+    evening.refresh_from_db()
+    assert "Mars/Base" in evening.plan_error
+    assert Alert.objects.get().key == f"planning:schedule:{evening.pk}"
+
+
+def test_a_dense_rule_is_planned_in_bites(camera: Recorder) -> None:
+    dense = Schedule.objects.create(
+        name="Dense",
+        recorder=camera,
+        kind="cron",
+        zone="UTC",
+        first_on=date(2026, 3, 1),
+        cron="*/5 * * * *",
+        length=timedelta(minutes=1),
+        plan_due_at=NOW,
+    )
+    plan = plan_ahead(dense, NOW)
+    assert (len(plan.added), plan.is_complete, dense.plan_due_at) == (planning.WINDOWS_PER_PASS, False, NOW)
+    plan_ahead(dense, NOW)
+    found = starts(dense)
+    assert len(found) == 2 * planning.WINDOWS_PER_PASS == len(set(found))
+
+
+def test_an_edit_replans_only_planned_bookings_and_says_which(evening: Schedule) -> None:
+    """R-12."""
+    plan_ahead(evening, NOW)
+    first, second, *_ = evening.bookings.order_by("starts_at")
+    Booking.objects.filter(pk=first.pk).update(state=State.RECORDING)
+    Booking.objects.filter(pk=second.pk).update(state=State.FAILED)
+    evening.start_time = time(20, 15)
+    evening.save()
+
+    changes = replan(evening, NOW)
+
+    assert first.pk in set(evening.bookings.values_list("pk", flat=True))
+    assert [booking.pk for booking in changes.begun] == [first.pk]
+    assert len(changes.removed) == 12
+    assert {moment.minute for moment in starts(evening)} == {15}
+    words = changes.in_words()
+    assert "12 taken back (2026-03-22 20:00:00 CET" in words
+    assert f"1 already begun and left as they are (booking {first.pk})" in words
+
+
+def test_a_longer_length_changes_the_bookings_in_place(evening: Schedule) -> None:
+    plan_ahead(evening, NOW)
+    evening.length = 2 * HOUR
+    evening.save()
+
+    changes = replan(evening, NOW)
+
+    assert (len(changes.moved), changes.planned, changes.removed) == (14, 0, [])
+    assert all(booking.ends_at - booking.starts_at == 2 * HOUR for booking in evening.bookings.all())
+
+
+def test_a_new_name_touches_no_window(evening: Schedule) -> None:
+    plan_ahead(evening, NOW)
+    before = set(evening.bookings.values_list("pk", flat=True))
+    evening.name, evening.late_start = "Night", "skip"
+    evening.save()
+
+    changes = replan(evening, NOW)
+
+    assert (changes.moved, changes.removed, changes.planned) == ([], [], 0)
+    assert set(evening.bookings.values_list("pk", "title", "late_start")) == {(pk, "Night", "skip") for pk in before}
+
+
+def test_skip_this_one_and_restore_it(evening: Schedule) -> None:
+    """An exception of the rule: it stays left out through edits, and comes back when restored."""
+    plan_ahead(evening, NOW)
+    second = evening.bookings.order_by("starts_at")[1]
+
+    assert skip(second, now=NOW, by="anna")
+    evening.refresh_from_db()
+    assert evening.exceptions == ["2026-03-21T20:00:00"]
+    replan(evening, NOW)
+    assert len(starts(evening)) == 13
+
+    second.refresh_from_db()
+    restore(second, now=NOW, by="anna")
+    evening.refresh_from_db()
+    assert evening.exceptions == []
+    assert len(starts(evening)) == 14
+    with pytest.raises(NotPossible):
+        restore(second, now=NOW, by="anna")
+
+
+def test_pause_keeps_its_place(evening: Schedule, camera: Recorder) -> None:
+    plan_ahead(evening, NOW)
+    assert pause(evening, now=NOW, by="anna") == 14
+    assert starts(evening) == []
+    assert len(starts(evening, State.SKIPPED)) == 14
+    assert plan_ahead(evening, NOW + 3 * DAY).added == []
+    at = datetime(2026, 3, 25, 19, tzinfo=UTC)
+    book(camera, at, at + HOUR, now=NOW)
+
+    later = NOW + 3 * DAY
+    changes = resume(evening, now=later, by="anna")
+
+    assert len(changes.conflicts) == 1
+    found = starts(evening)
+    assert found[0] == datetime(2026, 3, 23, 19, tzinfo=UTC)
+    assert len(found) == 13
+    assert not evening.bookings.filter(state=State.PLANNED, starts_at__lt=later).exists()
+
+
+def test_deleting_nothing_that_happened(evening: Schedule) -> None:
+    """A deleted rule leaves its bookings' history behind."""
+    plan_ahead(evening, NOW)
+    evening.bookings.filter(starts_at__lt=NOW + DAY).update(state=State.COMPLETED)
+    evening.delete()
+    assert Booking.objects.filter(state=State.COMPLETED, schedule=None).count() == 1
+
+
+def test_the_same_occurrence_cannot_be_booked_twice(evening: Schedule) -> None:
+    """R-09: the database is the last guard."""
+    plan_ahead(evening, NOW)
+    known = evening.bookings.order_by("starts_at")[0]
+    with pytest.raises(BookingRefused):
+        book(evening.recorder, known.starts_at, known.ends_at, now=NOW)
