@@ -168,6 +168,7 @@ SCHEDULER_STEPS = [
     "nodes.reconcile.step",
     "scheduling.lifecycle.step",
     "scheduling.planning.step",
+    "scheduling.preflight.step",
     "station.delivery.step",
 ]
 SCHEDULER_TICK_SECONDS = env.float("SCHEDULER_TICK_SECONDS", default=15.0)

@@ -24,8 +24,10 @@ class Needs:
     labels: frozenset[str] = frozenset()
     node: Node | None = None
     port: tuple[str, int] | None = None
+    since: datetime | None = None
     until: datetime | None = None
     avoid: frozenset[int] = frozenset()
+    room_bytes: int = 0
 
 
 def choose(needs: Needs, now: datetime) -> Node:
@@ -44,7 +46,17 @@ def choose(needs: Needs, now: datetime) -> Node:
             fitting.append(node)
     if not fitting:
         raise NoPlace("; ".join(refusals) or "No node is set up.")
-    return min(fitting, key=lambda node: (node.pk in needs.avoid, node.live_workloads, node.name))  # type: ignore[attr-defined]
+    return min(fitting, key=lambda node: _rank(node, needs))
+
+
+def _rank(node: Node, needs: Needs) -> tuple[bool, bool, int, str]:
+    live: int = node.live_workloads  # type: ignore[attr-defined]
+    return node.pk in needs.avoid, lacks_room(node, needs), live, node.name
+
+
+def lacks_room(node: Node, needs: Needs) -> bool:
+    """Less is free than the work will need by the forecast. Such a node is taken only if there is no other (R-18)."""
+    return node.free_bytes is not None and node.free_bytes < needs.room_bytes
 
 
 def why_not(node: Node, needs: Needs, now: datetime) -> str:
@@ -69,7 +81,7 @@ def why_not(node: Node, needs: Needs, now: datetime) -> str:
             Reservation.objects.standing()
             .filter(port__node=node, port__kind=kind, port__number=number)
             .exclude(owner=needs.owner)
-            .overlapping(now, needs.until)
+            .overlapping(max(now, needs.since or now), needs.until)
             .first()
         )
         if held:

@@ -8,11 +8,13 @@ from django.db import transaction
 
 from nodes import workloads
 from nodes.models import Node, Workload
-from nodes.placement import Needs, choose
+from nodes.placement import Needs, choose, lacks_room
 from nodes.ports import port_of, release, reserve
+from scheduling.forecast import bytes_needed
 from scheduling.models import Booking
 from scheduling.naming import PREVIEW_FOLDER, Values, file_name, render_folder
 from scheduling.sources import SourceType, full_url, options_for, port_needed, words_to_redact
+from station.alerts import raise_alert
 from station.clock import house_zone
 
 MEGABYTE = 1024 * 1024
@@ -27,8 +29,11 @@ def ask_for_worker(booking: Booking, now: datetime) -> Workload | None:
     current = workloads.latest(booking.owner)
     if current and current.is_wanted and not current.is_over:
         return current
-    node = choose(_needs(booking, current), now)
+    needs = needs_of(booking, current)
+    node = choose(needs, now)
     secret = _secret(booking)
+    if lacks_room(node, needs):
+        _warn_of_room(booking, node, needs, now)
     with transaction.atomic():
         # Nobody may stop or end the booking between this look and the intent, or a worker would run for nobody.
         still = Booking.objects.select_for_update().filter(pk=booking.pk, state=Booking.State.STARTING)
@@ -46,7 +51,21 @@ def ask_for_worker(booking: Booking, now: datetime) -> Workload | None:
         )
 
 
-def _needs(booking: Booking, previous: Workload | None) -> Needs:
+def _warn_of_room(booking: Booking, node: Node, needs: Needs, now: datetime) -> None:
+    """R-18: it is recorded as far as the disk goes, and somebody knows before it is full."""
+    free, wanted = (node.free_bytes or 0) // MEGABYTE, needs.room_bytes // MEGABYTE
+    raise_alert(
+        f"disk_forecast:{booking.owner}",
+        f"{booking}: the disk of {node.name} will not be enough",
+        now=now,
+        text=f"{free} MB are free, about {wanted} MB are needed. It records as far as it goes.",
+        subject=booking.owner,
+        project=booking.recorder.project,
+    )
+
+
+def needs_of(booking: Booking, previous: Workload | None = None) -> Needs:
+    """What this booking asks of a node."""
     recorder = booking.recorder
     return Needs(
         owner=booking.owner,
@@ -55,6 +74,8 @@ def _needs(booking: Booking, previous: Workload | None) -> Needs:
         port=port_needed(recorder.source_type, recorder.address),
         until=booking.closes_at,
         avoid=frozenset([previous.node_id]) if previous else frozenset(),
+        since=booking.opens_at,
+        room_bytes=bytes_needed(booking),
     )
 
 
@@ -107,6 +128,14 @@ def _spec(booking: Booking, previous: Workload | None) -> dict[str, Any]:
     if recorder.source_type == SourceType.DECKLINK:
         spec["devices"] = [DECKLINK_DEVICE.format(recorder.address)]
     return spec
+
+
+def source_of(booking: Booking) -> dict[str, Any]:
+    """The source as a worker is told it, secrets included, and the words that must never be printed."""
+    recorder = booking.recorder
+    opened = _secret(booking)
+    source = {"type": recorder.source_type, "size": recorder.picture_size, **opened["source"]}
+    return {"source": source, "secrets": opened["redact"]}
 
 
 def _secret(booking: Booking) -> dict[str, Any]:

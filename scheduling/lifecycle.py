@@ -300,7 +300,7 @@ def _bring_down(booking: Booking, now: datetime) -> None:
     with transaction.atomic():
         release(booking.owner, now=now)
         conclude(booking, workload, now)
-        for trouble in ("not_stopping", "no_signal", "not_starting", "trouble"):
+        for trouble in ("not_stopping", "no_signal", "not_starting", "trouble", "disk_forecast", "preflight"):
             resolve_alert(f"{trouble}:{booking.owner}", now=now, note="it is over")
 
 

@@ -9,7 +9,14 @@ import pytest
 # Tests that share something heavy run one after the other on one worker: engines, a browser, a whole Airlock.
 # (xdist's own groups rename items, which pytest 9 no longer lets it do.)
 SHARED = {
-    "docker": ("[docker", "test_docker_faults", "test_container_hardening", "test_remote_engines"),
+    "docker": (
+        "[docker",
+        "test_docker_faults",
+        "test_container_hardening",
+        "test_remote_engines",
+        "missing_image",
+        "ten_recordings",
+    ),
     "browser": ("test_browser",),
     "up": ("test_up",),
 }

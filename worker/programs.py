@@ -30,7 +30,13 @@ def disk() -> int:
     return exits.DONE
 
 
-PROGRAMS: dict[str, Callable[[], int]] = {"capture": capture, "disk": disk}
+def probe() -> int:
+    from worker.probe import run
+
+    return run()
+
+
+PROGRAMS: dict[str, Callable[[], int]] = {"capture": capture, "disk": disk, "probe": probe}
 
 
 def main(argv: list[str]) -> int:

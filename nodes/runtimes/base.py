@@ -1,5 +1,7 @@
 """What every runtime can do, the values that cross the boundary, and the one family of errors that does."""
 
+import contextlib
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -111,6 +113,29 @@ class Runtime(ABC):
     @abstractmethod
     def logs(self, name: str, lines: int = 100) -> str:
         """The end of what it printed."""
+
+    @abstractmethod
+    def check_ready(self) -> None:
+        """Could a worker be started here now? Raises what would stand in the way, e.g. ImageMissing."""
+
+    def run_briefly(self, launch: Launch, seconds: float) -> str:
+        """Start a worker that ends by itself, wait for that, and answer what it printed. Nothing is left behind."""
+        deadline = time.monotonic() + seconds
+        try:
+            self.start(launch)
+            while (seen := self.inspect(launch.name)) is not None and seen.status is not Status.EXITED:
+                if time.monotonic() > deadline:
+                    raise OutcomeUnknown(f"It was not done within {seconds:.0f} s.")
+                time.sleep(0.1)
+            return self.logs(launch.name)
+        finally:
+            with contextlib.suppress(RuntimeFault):  # what is left is swept as an orphan
+                self.stop(launch.name, force=True)
+                while (seen := self.inspect(launch.name)) is not None and seen.status is Status.RUNNING:
+                    if time.monotonic() > deadline + 5:
+                        break
+                    time.sleep(0.05)
+                self.remove(launch.name)
 
     def is_ours(self, observed: Observed) -> bool:
         return observed.identity is not None and observed.identity.installation == self.installation

@@ -131,6 +131,13 @@ class DockerRuntime(Runtime):
                 return ""
             return text.decode(errors="replace")
 
+    def check_ready(self) -> None:
+        with self._engine() as engine:
+            try:
+                engine.inspect_image(self.place.image)
+            except ImageNotFound as error:
+                raise ImageMissing(f"The worker image {self.place.image} is not on this node.") from error
+
     def free_disk(self) -> Disk:
         """The engine does not tell, so a short-lived worker looks. It is ours by label; an orphan of it is swept."""
         identity = Identity(self.installation, owner="probe", generation=0)

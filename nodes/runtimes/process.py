@@ -54,6 +54,11 @@ class ProcessRuntime(Runtime):
         self._check_here()
         return f"processes, Python {sys.version_info.major}.{sys.version_info.minor}"
 
+    def check_ready(self) -> None:
+        self._check_here()
+        if self.folder.parent.exists() and not os.access(self.folder.parent, os.W_OK):
+            raise Refused(f"{self.folder.parent} cannot be written to.")
+
     def free_disk(self) -> Disk:
         self._check_here()
         try:

@@ -1,0 +1,29 @@
+"""How much room a recording will need: from what this recorder wrote before, else from its bitrate (R-18)."""
+
+from scheduling.models import Booking, Recorder
+
+BITS = {"k": 1_000, "M": 1_000_000}
+OVERHEAD = 1.1
+RECENT = 5
+COPIED_BITS_PER_SECOND = 8_000_000  # a network source is recorded as it comes; before we know it, a usual contribution
+ENCODED = {"test", "decklink"}
+
+
+def bytes_per_second(recorder: Recorder) -> float:
+    """The mean of the last recordings; before there are any, what the settings promise."""
+    recent = Booking.objects.filter(recorder=recorder, size_bytes__gt=0).order_by("-starts_at")[:RECENT]
+    sizes, seconds = 0, 0.0
+    for size, parts in recent.values_list("size_bytes", "parts"):
+        sizes += size
+        seconds += sum(float(part.get("seconds", 0)) for part in parts)
+    if seconds > 10:
+        return sizes / seconds
+    if recorder.source_type in ENCODED:
+        bitrate = recorder.video_bitrate
+        return (int(bitrate[:-1]) * BITS[bitrate[-1]] + 192_000) / 8
+    return COPIED_BITS_PER_SECOND / 8
+
+
+def bytes_needed(booking: Booking) -> int:
+    length = (booking.closes_at - booking.opens_at).total_seconds()
+    return int(bytes_per_second(booking.recorder) * length * OVERHEAD)
