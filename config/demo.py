@@ -3,6 +3,7 @@
 import os
 import secrets
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
@@ -11,8 +12,9 @@ from django.contrib.auth.models import User
 from nodes.models import Node
 from nodes.runtimes import runtime_for
 from nodes.runtimes.base import RuntimeFault
-from scheduling.models import Recorder
+from scheduling.models import Booking, Recorder, Schedule
 from scheduling.sources import SourceType
+from station.clock import database_now, house_zone
 from station.models import Project
 
 DOCKER_SOCKET = Path("/var/run/docker.sock")
@@ -41,7 +43,29 @@ def ensure_demo() -> Login:
             picture_size="640x360",
             video_bitrate="800k",
         )
+    if not Schedule.objects.exists() and not Booking.objects.exists():
+        _make_schedule()
     return login
+
+
+def _make_schedule() -> None:
+    """A minute every five, so that a newcomer sees recordings come and go by themselves."""
+    recorder = Recorder.objects.order_by("pk").first()
+    if recorder is None:
+        return
+    now = database_now()
+    schedule = Schedule.objects.create(
+        name="Every five minutes",
+        recorder=recorder,
+        kind=Schedule.Repeats.CRON,
+        cron="*/5 * * * *",
+        length=timedelta(minutes=1),
+        first_on=now.astimezone(house_zone()).date(),
+        created_by="demo",
+        plan_due_at=now,
+    )
+    # From the next one on: a recording that starts late in its own first minute would puzzle a newcomer.
+    Schedule.objects.filter(pk=schedule.pk).update(planned_until_at=now)
 
 
 def _ensure_admin() -> Login:

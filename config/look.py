@@ -5,10 +5,14 @@ from django.urls import reverse_lazy
 
 
 def _item(title: str, icon: str, name: str, permission: str) -> dict[str, object]:
+    return _page(title, icon, f"admin:{name}_changelist", permission)
+
+
+def _page(title: str, icon: str, name: str, permission: str) -> dict[str, object]:
     return {
         "title": title,
         "icon": icon,
-        "link": reverse_lazy(f"admin:{name}_changelist"),
+        "link": reverse_lazy(name),
         "permission": lambda request: request.user.has_perm(permission),
     }
 
@@ -32,7 +36,12 @@ UNFOLD = {
                 "title": "Recording",
                 "items": [
                     _item("Recorders", "videocam", "scheduling_recorder", "scheduling.view_recorder"),
+                    _item("Schedules", "event_repeat", "scheduling_schedule", "scheduling.view_schedule"),
                     _item("Bookings", "event", "scheduling_booking", "scheduling.view_booking"),
+                    _page("Tonight", "nightlight", "tonight", "scheduling.view_booking"),
+                    _page("Punctuality", "timer", "punctuality", "scheduling.view_booking"),
+                    _page("Import a calendar", "upload", "import-calendar", "scheduling.add_booking"),
+                    _item("Calendar links", "link", "scheduling_calendarfeed", "scheduling.view_calendarfeed"),
                 ],
             },
             {

@@ -14,6 +14,7 @@ from nodes import workloads
 from nodes.models import Workload
 from nodes.reconcile import reconcile
 from scheduling.bookings import BookingRefused, book
+from scheduling.editing import cancel, move_window
 from scheduling.lifecycle import advance, request_stop
 from scheduling.models import Booking, Recorder
 from station import audit
@@ -49,6 +50,23 @@ def start_now(recorder: Recorder, *, by: str, length: timedelta | None = None) -
     audit.record(by, "start", recorder, after={"booking": booking.pk, "ends_at": booking.ends_at.isoformat()})
     _drive(booking, lambda: booking.state not in {State.PLANNED, State.ARMED, State.STARTING})
     return _tell_start(booking)
+
+
+def start_early(booking: Booking, *, by: str) -> Outcome:
+    """Start a planned booking at once instead of at its time; it keeps its end."""
+    Booking.objects.filter(pk=booking.pk, state=State.PLANNED).update(pad_before_seconds=0)
+    move_window(booking, database_now(), booking.ends_at, now=database_now(), by=by)
+    _drive(booking, lambda: booking.state not in {State.PLANNED, State.ARMED, State.STARTING})
+    return _tell_start(booking)
+
+
+def cancel_booking(booking: Booking, *, by: str) -> bool:
+    """It shall not be; if it runs, its worker is ended in this very request as far as it answers in time."""
+    if not cancel(booking, now=database_now(), by=by):
+        return False
+    if booking.state == State.CANCELLING:
+        _drive(booking, lambda: booking.is_over)
+    return True
 
 
 def stop_now(recorder: Recorder, *, by: str) -> Outcome:

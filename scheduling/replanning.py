@@ -109,6 +109,15 @@ def _take_back(bookings: list[Booking], now: datetime) -> None:
         padding.give_back_all(recorder_id, now)
 
 
+def discard(schedule: Schedule, now: datetime) -> int:
+    """The schedule is about to be deleted: what it only planned goes, what has begun or happened stays."""
+    with transaction.atomic():
+        lock(schedule.recorder_id)
+        planned = list(schedule.bookings.filter(state=State.PLANNED).select_related("recorder"))
+        _take_back(planned, now)
+        return len(planned)
+
+
 def pause(schedule: Schedule, *, now: datetime, by: str) -> int:
     """Nothing is planned and nothing starts until it is resumed; what already runs, runs on."""
     with transaction.atomic():

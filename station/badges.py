@@ -1,6 +1,6 @@
 """Solid badges: word, shape and colour, the same on every page, readable in light and dark."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,6 @@ def stamp(moment: datetime | None) -> str:
     return house_time(moment) if moment else "–"
 
 
-def lines(items: list[Any]) -> SafeString:
+def lines(items: Iterable[Any]) -> SafeString:
     """Several short facts, one per line."""
     return format_html_join("", "<div>{}</div>", ((item,) for item in items))

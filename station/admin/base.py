@@ -60,7 +60,7 @@ class Audited:
 
     model: Any
 
-    def save_model(self, request: HttpRequest, obj: models.Model, form: ModelForm, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
         stored = self.model._base_manager.filter(pk=obj.pk).first() if change else None
         super().save_model(request, obj, form, change)  # type: ignore[misc]
         sealed_changed = stored is not None and any(
@@ -77,7 +77,7 @@ class Audited:
             sealed_changed=sealed_changed,
         )
 
-    def delete_model(self, request: HttpRequest, obj: models.Model) -> None:
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
         audit.record(who(request), "delete", obj, before=audit.values_of(obj))
         super().delete_model(request, obj)  # type: ignore[misc]
 

@@ -1,16 +1,16 @@
-"""Admin pages of recorders and bookings: Start and Stop, what happens now, what happened."""
+"""Recorders: what they capture, Start and Stop, what happens now."""
 
 from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from unfold.decorators import action, display
@@ -18,19 +18,11 @@ from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from scheduling import manual
-from scheduling.models import Booking, BookingEvent, Recorder
+from scheduling.admin.feedback import tell
+from scheduling.models import Booking, Recorder
 from scheduling.sources import EXAMPLES, SECRET_NAMES, SourceType
-from scheduling.views import now_context
-from station.admin.base import (
-    EventInline,
-    MachineAdmin,
-    ReadOnlyRights,
-    StationAdmin,
-    VisibleFilter,
-    redirect_after_dialog,
-    report,
-    who,
-)
+from scheduling.views.recorders import now_context
+from station.admin.base import StationAdmin, VisibleFilter, redirect_after_dialog, who
 from station.badges import badge, lines, stamp, state_badge
 from station.clock import spoken
 from station.sealing import CannotOpen
@@ -96,11 +88,11 @@ class RecorderAdmin(StationAdmin):
     list_filter = ["source_type", ("project", VisibleFilter), "is_active"]
     list_select_related = ["project", "node"]
     search_fields = ["name", "address"]
-    readonly_fields = ["now", "secrets_stored"]
+    readonly_fields = ["now", "upcoming", "secrets_stored"]
     actions_detail = ["start_detail", "stop_detail"]
     actions_row = ["start_row", "stop_row"]
     fieldsets = [
-        ("Now", {"fields": ["now"]}),
+        ("Now", {"fields": ["now", "upcoming"]}),
         (None, {"fields": ["name", "project", "is_active"]}),
         ("Source", {"fields": ["source_type", "address", "new_secret", "forget_secrets", "secrets_stored"]}),
         ("File", {"fields": ["container", "folder_template", "picture_size", "video_bitrate"]}),
@@ -152,6 +144,21 @@ class RecorderAdmin(StationAdmin):
         # The fragment is our own template's output, escaped there.
         return format_html('<div hx-get="{}" hx-trigger="every 2s" hx-swap="innerHTML">{}</div>', url, mark_safe(inner))
 
+    @display(description="Next")
+    def upcoming(self, obj: Recorder) -> SafeString | str:
+        rows = Booking.objects.before_start().filter(recorder=obj, ends_at__gt=timezone.now()).order_by("starts_at")[:5]
+        planned = lines(
+            format_html(
+                '<a class="underline" href="{}">{}</a> {}',
+                reverse("admin:scheduling_booking_change", args=[row.pk]),
+                stamp(row.starts_at),
+                row,
+            )
+            for row in rows
+        )
+        url = f"{reverse('admin:scheduling_booking_add')}?recorder={obj.pk}"
+        return format_html('{} <a class="underline" href="{}">Book it</a>', planned, url)
+
     @action(**START_ACTION, url_path="start", variant=ActionVariant.PRIMARY)
     def start_detail(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         return self._start(request, object_id, reverse("admin:scheduling_recorder_change", args=[object_id]))
@@ -184,112 +191,3 @@ class RecorderAdmin(StationAdmin):
         if not self.has_operate_permission(request, recorder):
             raise PermissionDenied
         return recorder
-
-
-def tell(request: HttpRequest, outcome: manual.Outcome) -> None:
-    """The outcome in words, with a link to the booking it speaks of."""
-    text: str | SafeString = outcome.text
-    if outcome.booking is not None:
-        url = reverse("admin:scheduling_booking_change", args=[outcome.booking.pk])
-        text = format_html('{} <a class="underline" href="{}">Booking {}</a>', text, url, outcome.booking.pk)
-    messages.add_message(request, messages.SUCCESS if outcome.is_good else messages.WARNING, text)
-
-
-class BookingEventInline(EventInline):
-    model = BookingEvent
-
-
-@admin.register(Booking)
-class BookingAdmin(ReadOnlyRights, MachineAdmin):
-    list_display = [
-        "__str__",
-        "state_shown",
-        "recorder",
-        "starts_shown",
-        "ends_shown",
-        "recorded",
-        "size",
-        "requested_by",
-    ]
-    list_filter = ["state", ("recorder", VisibleFilter), ("recorder__project", VisibleFilter)]
-    list_select_related = ["recorder", "recorder__project"]
-    search_fields = ["title", "recorder__name", "requested_by"]
-    date_hierarchy = "starts_at"
-    inlines = [BookingEventInline]
-    actions = ["stop_selected"]
-    fields = [
-        "recorder",
-        "title",
-        "state_shown",
-        "starts_shown",
-        "ends_shown",
-        "length",
-        "ended_shown",
-        "recorded",
-        "late_by_seconds",
-        "first_frame_at",
-    ]
-    fields += ["requested_by", "attempts", "outcome", "folder", "file_name", "size", "parts_shown", "gaps_shown"]
-    fields += ["errors_shown"]
-    readonly_fields = fields
-
-    @display(description="Starts", ordering="starts_at")
-    def starts_shown(self, obj: Booking) -> str:
-        return stamp(obj.starts_at)
-
-    @display(description="Planned end", ordering="ends_at")
-    def ends_shown(self, obj: Booking) -> str:
-        return stamp(obj.ends_at)
-
-    @display(description="Planned length")
-    def length(self, obj: Booking) -> str:
-        return spoken((obj.ends_at - obj.starts_at).total_seconds())
-
-    @display(description="Recorded")
-    def recorded(self, obj: Booking) -> str:
-        return spoken(sum(float(part.get("seconds", 0)) for part in obj.parts)) if obj.parts else "–"
-
-    @display(description="Ended")
-    def ended_shown(self, obj: Booking) -> str:
-        return stamp(obj.state_since_at) if obj.is_over else "–"
-
-    @display(description="Size", ordering="size_bytes")
-    def size(self, obj: Booking) -> str:
-        return f"{obj.size_bytes / 1e6:.1f} MB, {obj.frames} frames" if obj.size_bytes else "–"
-
-    @display(description="Parts")
-    def parts_shown(self, obj: Booking) -> SafeString | str:
-        rows = ((part["file"], part["seconds"], part["bytes"] / 1e6, part["end_reason"]) for part in obj.parts)
-        text = [
-            f"{name}: {seconds:.1f} s, {size:.1f} MB, {reason or 'growing'}" for name, seconds, size, reason in rows
-        ]
-        return _lines(text)
-
-    @display(description="Gaps")
-    def gaps_shown(self, obj: Booking) -> SafeString | str:
-        return _lines(
-            [f"{gap['from_at']} to {gap['to_at']}: {gap['seconds']:.1f} s, {gap['reason']}" for gap in obj.gaps]
-        )
-
-    @display(description="Errors")
-    def errors_shown(self, obj: Booking) -> SafeString | str:
-        return _lines([f"attempt {error['attempt']}, {error['at']}: {error['error']}" for error in obj.errors[-20:]])
-
-    def has_operate_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm("scheduling.operate_recorder"))
-
-    @admin.action(description="Stop", permissions=["operate"])
-    def stop_selected(self, request: HttpRequest, queryset: QuerySet[Booking]) -> None:
-        def act(booking: Booking) -> tuple[bool, str]:
-            if not request.user.has_perm("scheduling.operate_recorder", booking):
-                return False, "not yours"
-            if booking.state not in Booking.ACTIVE:
-                return False, booking.state_word
-            outcome = manual.stop_booking(booking, by=who(request))
-            return outcome.booking is not None and outcome.booking.is_over, outcome.text
-
-        report(request, queryset.select_related("recorder", "recorder__project"), act, "stopped")
-
-
-def _lines(items: list[str]) -> SafeString | str:
-    return lines(items) if items else "none"

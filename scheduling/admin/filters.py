@@ -1,0 +1,65 @@
+"""Filters of the booking list: when, and what became of it."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from scheduling.models import Booking
+from station.clock import house_zone
+
+State = Booking.State
+DAY = timedelta(days=1)
+
+
+class WhenFilter(admin.SimpleListFilter):
+    title = "when"
+    parameter_name = "when"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("today", "Today"), ("tomorrow", "Tomorrow"), ("next7", "Next 7 days"), ("past7", "Past 7 days")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Booking]) -> QuerySet[Booking]:
+        """By the house's days: whatever has a part of its window in that time."""
+        now = timezone.now()
+        midnight = now.astimezone(house_zone()).replace(hour=0, minute=0, second=0, microsecond=0)
+        spans = {
+            "today": (midnight, midnight + DAY),
+            "tomorrow": (midnight + DAY, midnight + 2 * DAY),
+            "next7": (now, now + 7 * DAY),
+            "past7": (now - 7 * DAY, now),
+        }
+        if self.value() not in spans:
+            return queryset
+        begins, ends = spans[str(self.value())]
+        return queryset.filter(starts_at__lt=ends, ends_at__gt=begins)
+
+
+class OutcomeFilter(admin.SimpleListFilter):
+    title = "outcome"
+    parameter_name = "outcome"
+    GROUPS = {
+        "failed": [State.FAILED, State.MISSED],
+        "partial": [State.PARTIAL],
+        "not": [State.FAILED, State.MISSED, State.SKIPPED],
+        "running": list(Booking.ACTIVE),
+        "planned": [State.PLANNED, State.ARMED],
+        "good": [State.COMPLETED],
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [
+            ("running", "Running"),
+            ("planned", "To come"),
+            ("failed", "Failed or missed"),
+            ("partial", "Partial"),
+            ("not", "Did not happen"),
+            ("good", "Completed"),
+        ]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Booking]) -> QuerySet[Booking]:
+        states = self.GROUPS.get(str(self.value()))
+        return queryset.filter(state__in=states) if states else queryset

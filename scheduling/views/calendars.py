@@ -1,0 +1,92 @@
+"""The feed behind a secret link, and the import of an .ics file with a look before anything is booked."""
+
+import base64
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
+
+from scheduling import calendars
+from scheduling.models import Recorder
+from station import audit
+from station.admin.base import who
+from station.clock import database_now
+from station.rights import only_visible
+
+OPERATE = "scheduling.operate_recorder"
+
+
+@never_cache
+@require_safe
+def calendar_feed(request: HttpRequest, token: str) -> HttpResponse:
+    """Read-only, without a login: who has the link may read. A wrong one is simply not there."""
+    feed = calendars.feed_of(token)
+    if feed is None:
+        raise Http404("There is no such calendar.")
+    content = calendars.render_feed(feed.project, timezone.now())
+    return HttpResponse(content, content_type="text/calendar; charset=utf-8")
+
+
+class ImportForm(forms.Form):
+    recorder = forms.ModelChoiceField(Recorder.objects.none(), widget=UnfoldAdminSelectWidget)
+    days = forms.IntegerField(
+        label="Days ahead", initial=28, min_value=1, max_value=calendars.MAX_DAYS, widget=UnfoldAdminIntegerFieldWidget
+    )
+    file = forms.FileField(label="iCalendar file (.ics)", required=False, widget=UnfoldAdminFileFieldWidget)
+    content = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        upload = cleaned.get("file")
+        if upload is not None:
+            if upload.size > calendars.MAX_BYTES:
+                self.add_error("file", f"The file is larger than {calendars.MAX_BYTES // 1000} kB.")
+            else:
+                cleaned["bytes"] = upload.read()
+        elif cleaned.get("content"):
+            try:
+                cleaned["bytes"] = base64.b64decode(cleaned["content"], validate=True)
+            except ValueError:
+                self.add_error("file", "Choose the file again.")
+        else:
+            self.add_error("file", "Choose a file.")
+        return cleaned
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def import_calendar(request: HttpRequest) -> HttpResponse:
+    """First the preview; only the second button books, after reading the same file again."""
+    if not request.user.is_staff or not request.user.has_perm("scheduling.add_booking"):
+        raise PermissionDenied
+    form = ImportForm(request.POST or None, request.FILES or None)
+    recorders = only_visible(Recorder.objects.filter(is_active=True), request.user, OPERATE)
+    form.fields["recorder"].queryset = recorders  # type: ignore[attr-defined]
+    context: dict[str, Any] = {**admin.site.each_context(request), "title": "Import a calendar", "form": form}
+    if request.method == "POST" and form.is_valid():
+        now, recorder = database_now(), form.cleaned_data["recorder"]
+        try:
+            entries = calendars.read_calendar(form.cleaned_data["bytes"], recorder, now, form.cleaned_data["days"])
+        except calendars.BadCalendar as fault:
+            form.add_error("file", str(fault))
+            return render(request, "scheduling/import_calendar.html", context)
+        if "book" in request.POST:
+            made, left = calendars.import_entries(entries, recorder, now=now, by=who(request))
+            audit.record(who(request), "import", recorder, note=f"{len(made)} bookings from a calendar file")
+            text = f"{len(made)} booked on {recorder}, {len(left)} left out."
+            messages.add_message(request, messages.WARNING if left else messages.SUCCESS, text)
+            return redirect("admin:scheduling_booking_changelist")
+        content = base64.b64encode(form.cleaned_data["bytes"]).decode()
+        good = sum(not entry.problem for entry in entries)
+        context |= {"entries": entries, "content": content, "good": good, "recorder": recorder}
+        context["days"] = form.cleaned_data["days"]
+    return render(request, "scheduling/import_calendar.html", context)
