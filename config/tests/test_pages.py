@@ -1,6 +1,6 @@
 """Every admin page renders for who may see it, health needs no login, and dates carry their zone."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from nodes.models import Node, Port, Reservation, Workload
 from scheduling.bookings import book
-from scheduling.models import Recorder
+from scheduling.calendars import make_feed
+from scheduling.models import Recorder, Schedule
 from station import audit
 from station.alerts import raise_alert
 from station.models import AlertRoute
@@ -32,6 +33,15 @@ def one_of_each(project: Any, admin_user: User) -> None:
     Reservation.objects.create(port=port, owner="x:1", holder="somebody", starts_at=now)
     recorder = Recorder.objects.create(name="Cam", project=project, source_type="test")
     booking = book(recorder, now, now + (now.replace(year=now.year + 1) - now) / 1000, now=now, by="anna")
+    Schedule.objects.create(
+        name="Evening",
+        recorder=recorder,
+        kind="daily",
+        first_on=now.date(),
+        start_time=now.time(),
+        length=timedelta(hours=1),
+    )
+    make_feed(project, now=now, by="anna")
     Workload.objects.create(
         owner=booking.owner,
         generation=1,

@@ -227,7 +227,7 @@ def test_every_page_a_role_may_open_opens_and_shows_nothing_foreign(
             page = answer.content.decode()
             assert "Sport" not in page, model
             assert "Orphan cam" not in page, model
-    expected = {"viewer": 4, "operator": 4, "engineer": 9}
+    expected = {"viewer": 5, "operator": 5, "engineer": 11}
     assert len(opened) == expected[role], opened
 
 
