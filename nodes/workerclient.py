@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodes.models import Workload
+from nodes.runtimes import simulated
 from nodes.workloads import token_of
 
 ANSWER_LIMIT_BYTES = 512 * 1024
@@ -24,6 +25,8 @@ class Reply:
 
 
 def _call(workload: Workload, method: str, path: str, body: bytes | None = None) -> Reply:
+    if simulated.world is not None:
+        return Reply(http.client.OK, "application/json", json.dumps(simulated.world.status(workload.name)).encode())
     host = workload.node.worker_host
     connection = http.client.HTTPConnection(host, workload.control_port, timeout=TIMEOUT_SECONDS)
     try:

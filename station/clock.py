@@ -1,5 +1,7 @@
 """Time: the database's clock for decisions, the house's zone for people."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -7,9 +9,28 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.db import connection
 
+_pretended: Callable[[], datetime] | None = None
+
+
+@contextlib.contextmanager
+def pretend(clock: Callable[[], datetime]) -> Iterator[None]:
+    """For a rehearsal: within this block the time is what `clock` says, in this whole process."""
+    global _pretended
+    _pretended = clock
+    try:
+        yield
+    finally:
+        _pretended = None
+
+
+def is_pretended() -> bool:
+    return _pretended is not None
+
 
 def database_now() -> datetime:
     """The moment by the one clock all machines share. Read once at the edge, then pass on as `now`."""
+    if _pretended is not None:
+        return _pretended()
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         row = cursor.fetchone()

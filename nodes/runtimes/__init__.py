@@ -7,6 +7,7 @@ from pathlib import Path
 from django.conf import settings
 
 from nodes.models import Node
+from nodes.runtimes import simulated
 from nodes.runtimes.base import Runtime
 from nodes.runtimes.docker import DockerRuntime
 from nodes.runtimes.process import ProcessRuntime
@@ -40,6 +41,8 @@ def here() -> str:
 
 def runtime_for(node: Node) -> Runtime:
     """The runtime that reaches this node. Cheap: connections are kept per thread inside."""
+    if simulated.world is not None:
+        return simulated.SimulatedRuntime(simulated.world, node.name)
     if node.parsed_address.is_process:
         return ProcessRuntime(
             installation(),

@@ -1,0 +1,136 @@
+"""A world without machines for rehearsals: containers that start, record and end on a pretended clock."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from nodes.runtimes.base import Disk, Identity, Launch, Observed, Runtime, Status
+from station.clock import database_now
+
+# As measured with a real engine: so long from the call to the first frame, and one after the other on a node.
+START = timedelta(seconds=0.4)
+FIRST_FRAME = timedelta(seconds=0.6)
+BYTES_PER_SECOND = 500_000
+
+
+@dataclass
+class Container:
+    identity: Identity
+    node: str
+    first_frame_at: datetime
+    ends_at: datetime
+    stopped_at: datetime | None = None
+
+    def end(self) -> datetime:
+        return min(self.ends_at, self.stopped_at or self.ends_at)
+
+
+@dataclass
+class World:
+    """Everything that runs anywhere."""
+
+    containers: dict[str, Container] = field(default_factory=dict)
+    busy_until: dict[str, datetime] = field(default_factory=dict)
+
+    def start(self, node: str, launch: Launch) -> None:
+        now = database_now()
+        ready = max(now, self.busy_until.get(node, now)) + START
+        self.busy_until[node] = ready
+        ends_at = datetime.fromisoformat(json.loads(launch.config)["ends_at"])
+        self.containers.setdefault(launch.name, Container(launch.identity, node, ready + FIRST_FRAME, ends_at))
+
+    def observed(self, name: str) -> Observed | None:
+        container = self.containers.get(name)
+        if container is None:
+            return None
+        is_over = database_now() >= container.end()
+        status = Status.EXITED if is_over else Status.RUNNING
+        return Observed(name, container.identity, status, exit_code=0 if is_over else None)
+
+    def status(self, name: str) -> dict[str, Any]:
+        """What a worker would answer."""
+        container = self.containers[name]
+        until = min(database_now(), container.end())
+        seconds = max(0.0, (until - container.first_frame_at).total_seconds())
+        first = container.first_frame_at.isoformat()
+        part = {
+            "number": 1,
+            "file": "rehearsal.ts",
+            "seconds": seconds,
+            "frames": int(seconds * 25),
+            "bytes": int(seconds * BYTES_PER_SECOND),
+            "first_frame_at": first,
+            "last_frame_at": until.isoformat(),
+            "end_reason": "ended" if until >= container.end() else "",
+        }
+        parts = [part] if seconds else []
+        return {
+            "owner": container.identity.owner,
+            "generation": container.identity.generation,
+            "state": "recording" if seconds else "connecting",
+            "signal": bool(seconds),
+            "first_frame_at": first if seconds else None,
+            "ends_at": container.ends_at.isoformat(),
+            "parts": parts,
+            "gaps": [],
+            **{name: part[name] if seconds else 0 for name in ("seconds", "frames", "bytes")},
+        }
+
+
+world: World | None = None
+
+
+@contextlib.contextmanager
+def simulation() -> Iterator[World]:
+    """Within this block no machine is touched, in this whole process."""
+    global world
+    world = World()
+    try:
+        yield world
+    finally:
+        world = None
+
+
+class SimulatedRuntime(Runtime):
+    def __init__(self, inner: World, node: str) -> None:
+        self.world, self.node = inner, node
+        self.installation = ""
+
+    def ping(self) -> str:
+        return "simulated"
+
+    def free_disk(self) -> Disk:
+        return Disk(10**13, 10**13)
+
+    def check_ready(self) -> None:
+        return
+
+    def list_ours(self) -> list[Observed]:
+        names = [name for name, each in self.world.containers.items() if each.node == self.node]
+        return [seen for name in names if (seen := self.world.observed(name))]
+
+    def inspect(self, name: str) -> Observed | None:
+        return self.world.observed(name)
+
+    def start(self, launch: Launch) -> Observed:
+        self.world.start(self.node, launch)
+        seen = self.world.observed(launch.name)
+        assert seen is not None
+        return seen
+
+    def stop(self, name: str, *, force: bool = False) -> None:
+        container = self.world.containers.get(name)
+        if container is not None and container.stopped_at is None:
+            container.stopped_at = database_now()
+
+    def remove(self, name: str) -> None:
+        self.world.containers.pop(name, None)
+
+    def logs(self, name: str, lines: int = 100) -> str:
+        return json.dumps({"final": self.world.status(name)}) if name in self.world.containers else ""
+
+    def is_ours(self, observed: Observed) -> bool:
+        return True

@@ -1,0 +1,127 @@
+"""A rehearsal runs the real code and changes nothing; and the command line books (R-09, R-13)."""
+
+import json
+from datetime import date, time, timedelta
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from nodes.models import Node, Workload
+from scheduling.bookings import book
+from scheduling.models import Booking, Recorder, Schedule
+from station.models import Alert
+from testing.processes import manage
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def station(project: Any) -> Recorder:
+    """Two recorders, a node that takes one at a time, rules that clash on one and crowd the node."""
+    Node.objects.create(name="n1", address="process", media_dir="/media", max_workloads=1)
+    first, second = (Recorder.objects.create(name=name, project=project, source_type="test") for name in ("A", "B"))
+
+    def rule(recorder: Recorder, name: str, at: time, length: timedelta, **fields: Any) -> None:
+        Schedule.objects.create(
+            name=name,
+            recorder=recorder,
+            kind="daily",
+            zone="Europe/Berlin",
+            first_on=date(2027, 1, 1),
+            start_time=at,
+            length=length,
+            **fields,
+        )
+
+    rule(first, "Night", time(2, 30), HOUR)
+    rule(first, "Evening", time(20, 0), HOUR)
+    rule(first, "Clash", time(20, 30), HOUR)
+    rule(second, "Crowded", time(3, 10), HOUR / 4)
+    return first
+
+
+def test_the_change_day_is_rehearsed_and_nothing_is_changed(station: Recorder) -> None:
+    """28 March 2027: the clocks go forward; 02:30 starts at 03:00 and its neighbour finds the node full."""
+    told = manage("rehearse", "--from", "2027-03-27T12:00", "--to", "2027-03-28T22:00", "--json")
+    assert told.returncode == 0, told.stderr
+    rows = json.loads(told.stdout)
+    by_title = {}
+    for row in rows:
+        by_title.setdefault(row["title"], []).append(row)
+
+    [night] = by_title["Night"]
+    assert (night["starts_at"], night["ends_at"]) == ("2027-03-28T01:00:00+00:00", "2027-03-28T01:30:00+00:00")
+    assert night["state"] == "completed"
+    assert [row["starts_at"][:16] for row in by_title["Evening"]] == ["2027-03-27T19:00", "2027-03-28T18:00"]
+    assert {row["state"] for row in by_title["Evening"]} == {"completed"}
+    assert {(row["state"], row["skip_reason"]) for row in by_title["Clash"]} == {("skipped", "conflict")}
+    [crowded] = by_title["Crowded"]
+    assert crowded["state"] in {"failed", "partial"}
+    assert any("already runs 1 of 1 workloads" in note for note in crowded["notes"])
+
+    assert not Booking.objects.exists()
+    assert not Workload.objects.exists()
+    assert not Alert.objects.exists()
+    assert set(Schedule.objects.values_list("planned_until_at", flat=True)) == {None}
+
+
+def test_it_is_told_in_words_with_the_clock_change(station: Recorder) -> None:
+    told = manage("rehearse", "--from", "2027-03-27T12:00", "--to", "2027-03-28T22:00").stdout
+    assert "2027-03-28 02:00          -- the clocks go forward to 03:00 --" in told
+    assert "2027-03-28 20:00:00 CEST - 21:00:00 (1 h 00 min)  A: Evening  recorded" in told
+    assert "A: Clash  SKIPPED: A is taken by “Evening”" in told
+    assert "Nothing was changed." in told
+    assert told.index("clocks go forward") > told.index("2027-03-27 20:00")
+
+
+def test_bookings_made_by_hand_are_part_of_it(station: Recorder) -> None:
+    start = timezone.now().replace(microsecond=0) + timedelta(days=2)
+    booking = book(station, start, start + HOUR, now=timezone.now(), title="By hand")
+    Schedule.objects.all().delete()
+    told = manage(
+        "rehearse",
+        "--zone",
+        "UTC",
+        "--from",
+        f"{start - HOUR:%Y-%m-%dT%H:%M}",
+        "--to",
+        f"{start + 2 * HOUR:%Y-%m-%dT%H:%M}",
+    )
+    assert "By hand  recorded" in told.stdout, told.stderr
+    booking.refresh_from_db()
+    assert booking.state == "planned"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--from", "soon", "--to", "2027-01-01"], "not a day or time"),
+        (["--from", "2027-01-02", "--to", "2027-01-01"], "end must come after the start"),
+        (["--from", "2027-01-01", "--to", "2037-01-01"], "at most 400 days"),
+        (["--from", "2027-01-01", "--to", "2027-01-02", "--zone", "Mars/Base"], "not a time zone"),
+    ],
+)
+def test_a_span_that_cannot_be_is_refused_in_words(arguments: list[str], words: str) -> None:
+    """S-07."""
+    with pytest.raises(CommandError, match=words):
+        call_command("rehearse", *arguments)
+
+
+def test_book_from_the_command_line(station: Recorder) -> None:
+    told = manage("book", "A", "2027-03-28T02:30", "2027-03-28T04:00", "--title", "Film")
+    assert told.returncode == 0, told.stderr
+    assert "2027-03-28 03:00:00 CEST to 2027-03-28 04:00:00 CEST" in told.stdout
+    again = manage("book", "A", "2027-03-28T03:30+02:00", "2027-03-28T05:00+02:00")
+    assert again.returncode == 1
+    assert "taken by “Film”" in again.stderr
+    for arguments, words in (
+        (["Nobody", "2027-01-01", "2027-01-02"], "no recorder called Nobody"),
+        (["A", "tomorrow", "2027-01-02"], "not a time like"),
+        (["A", "2020-01-01", "2020-01-02"], "past"),
+    ):
+        with pytest.raises(CommandError, match=words):
+            call_command("book", *arguments)
