@@ -44,15 +44,19 @@ def ensure_demo() -> Login:
             video_bitrate="800k",
         )
     if not Schedule.objects.exists() and not Booking.objects.exists():
-        _make_schedule()
+        _make_schedule(project)
     return login
 
 
-def _make_schedule() -> None:
+def _make_schedule(project: Project) -> None:
     """A minute every five, so that a newcomer sees recordings come and go by themselves."""
-    recorder = Recorder.objects.order_by("pk").first()
-    if recorder is None:
-        return
+    recorder = Recorder.objects.create(
+        name="Demo clockwork",
+        project=project,
+        source_type=SourceType.TEST,
+        picture_size="320x180",
+        video_bitrate="300k",
+    )
     now = database_now()
     schedule = Schedule.objects.create(
         name="Every five minutes",

@@ -6,7 +6,7 @@ Works without any scheduler running; with one, both do the same and the database
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 
@@ -21,6 +21,7 @@ from station import audit
 from station.clock import database_now, house_time, spoken
 
 State = Booking.State
+SHORTEST = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,11 @@ def running_booking(recorder: Recorder) -> Booking | None:
 
 
 def start_now(recorder: Recorder, *, by: str, length: timedelta | None = None) -> Outcome:
-    """Record from now on, at most RECORD_NOW_MAX."""
+    """Record from now on, at most RECORD_NOW_MAX; without a length at most until the next booking starts."""
     now = database_now()
-    length = min(length or settings.RECORD_NOW_MAX, settings.RECORD_NOW_MAX)
+    if length is None:
+        length = _until_next(recorder, now)
+    length = min(length, settings.RECORD_NOW_MAX)
     title = f"{recorder} by hand"
     try:
         booking = book(recorder, now, now + length, now=now, by=by, title=title[:120], is_manual=True)
@@ -50,6 +53,14 @@ def start_now(recorder: Recorder, *, by: str, length: timedelta | None = None) -
     audit.record(by, "start", recorder, after={"booking": booking.pk, "ends_at": booking.ends_at.isoformat()})
     _drive(booking, lambda: booking.state not in {State.PLANNED, State.ARMED, State.STARTING})
     return _tell_start(booking)
+
+
+def _until_next(recorder: Recorder, now: datetime) -> timedelta:
+    """As long as allowed, or as long as the next booking leaves; somebody at the button wants a picture now."""
+    upcoming = Booking.objects.before_start().filter(recorder=recorder, starts_at__gt=now).order_by("starts_at").first()
+    if upcoming is None or upcoming.starts_at - now < SHORTEST:
+        return settings.RECORD_NOW_MAX
+    return upcoming.starts_at - now
 
 
 def start_early(booking: Booking, *, by: str) -> Outcome:

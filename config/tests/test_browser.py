@@ -1,11 +1,14 @@
 """A person at a real browser: logs in, starts the demo recorder, sees the picture move, stops it. On a real `up`."""
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -23,7 +26,16 @@ PAGES = [
     "scheduling/recorder/",
     "scheduling/recorder/add/",
     "scheduling/recorder/1/change/",
+    "scheduling/schedule/",
+    "scheduling/schedule/add/",
+    "scheduling/schedule/1/change/",
     "scheduling/booking/",
+    "scheduling/booking/add/",
+    "scheduling/booking/1/change/",
+    "scheduling/calendarfeed/add/",
+    "tonight/",
+    "punctuality/",
+    "import-calendar/",
     "nodes/node/",
     "nodes/node/1/change/",
     "nodes/workload/",
@@ -105,10 +117,84 @@ def test_start_watch_and_stop_the_demo_recorder(airlock: Airlock, page: Any) -> 
     page.get_by_role("button", name="Stop", exact=True).last.click()
     page.get_by_text("Stopped. Demo test pattern by hand: completed").wait_for(timeout=30_000)
 
-    [path] = airlock.data_dir.glob("media/**/*.ts")
+    [path] = airlock.data_dir.glob("media/**/*pattern*.ts")
     assert decode(path) > 25
-    page.get_by_text("Booking 1").click()
+    page.get_by_role("link", name=re.compile(r"^Booking \d+$")).click()
     page.get_by_text("stopping → completed").wait_for()
+
+
+def at(page: Any, name: str, moment: datetime) -> None:
+    """Type a moment into the two fields of a form, in house time."""
+    local = moment.astimezone(ZoneInfo("Europe/Berlin"))
+    page.fill(f"[name={name}_0]", f"{local:%Y-%m-%d}")
+    page.fill(f"[name={name}_1]", f"{local:%H:%M:%S}")
+
+
+def press(page: Any, name: str, submit: str) -> None:
+    """A button of the page, then the one of its dialog."""
+    page.locator(f'a:has-text("{name}"), button:has-text("{name}")').first.click()
+    page.get_by_role("button", name=submit, exact=True).last.click()
+
+
+def test_book_clash_take_the_offered_slot_watch_it_record_extend_and_stop(airlock: Airlock, page: Any) -> None:
+    """R-12, R-13: the whole way of an operator."""
+    add = f"{airlock.url}admin/scheduling/booking/add/"
+    now = datetime.now(UTC).replace(microsecond=0)
+    first_ends = now + timedelta(seconds=25)
+    page.goto(add)
+    page.select_option("[name=recorder]", label="Demo test pattern")
+    page.fill("[name=title]", "Morning show")
+    at(page, "starts_at", now + timedelta(seconds=20))
+    at(page, "ends_at", first_ends)
+    page.locator("[name=_save]").click()
+    page.get_by_text("was added successfully").wait_for()
+
+    page.goto(add)
+    page.select_option("[name=recorder]", label="Demo test pattern")
+    page.fill("[name=title]", "Late show")
+    at(page, "starts_at", now + timedelta(seconds=22))
+    at(page, "ends_at", now + timedelta(seconds=22, hours=1))
+    page.locator("[name=_save]").click()
+    page.get_by_text("Demo test pattern is taken by “Morning show”").wait_for()
+    assert page.get_by_role("link", name=re.compile("See booking")).count() == 1
+    page.get_by_role("link", name=re.compile("Take 2")).click()
+    page.wait_for_url("**/booking/add/?*")
+    assert page.input_value("[name=title]") == "Late show"
+    page.locator("[name=_save]").click()
+    page.get_by_text("was added successfully").wait_for()
+
+    page.get_by_role("link", name="Late show").first.click()
+
+    def is_recording() -> bool:
+        page.reload()
+        return page.locator(".airlock-badge-yellow", has_text="REC").count() > 0
+
+    wait_until(is_recording, 60, "the second show records by itself", pause=1.0)
+    page.get_by_text("armed → starting").wait_for()
+
+    press(page, "+15 min", "Extend")
+    page.get_by_text(re.compile("Late show ends .* now")).wait_for(timeout=15_000)
+    page.get_by_text(re.compile("extended from")).wait_for()
+    press(page, "Stop", "Stop")
+    page.get_by_text("Stopped. Late show: completed").wait_for(timeout=30_000)
+    page.get_by_text("stopping → completed").wait_for()
+
+
+def test_the_schedule_form_answers_while_one_types(airlock: Airlock, page: Any) -> None:
+    """The next ten and the change days, before anything is saved."""
+    page.goto(f"{airlock.url}admin/scheduling/schedule/add/")
+    page.fill("[name=name]", "Night")
+    page.select_option("[name=recorder]", label="Demo test pattern")
+    page.fill("[name=first_on]", "2026-01-01")
+    page.fill("[name=start_time]", "02:30")
+    page.fill("[name=length]", "1:00:00")
+    page.locator("[name=length]").blur()
+    page.get_by_text("Every day at 02:30").wait_for(timeout=10_000)
+    page.get_by_text("the clocks go forward").wait_for()
+    page.select_option("[name=kind]", "cron")
+    page.fill("[name=cron]", "0 0 31 2 *")
+    page.locator("[name=cron]").blur()
+    page.get_by_text("No day in the calendar ever matches this.").wait_for(timeout=10_000)
 
 
 def test_a_wrong_address_is_explained_beside_its_field_and_nothing_is_stored(airlock: Airlock, page: Any) -> None:

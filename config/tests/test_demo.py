@@ -10,7 +10,7 @@ from config import demo
 from nodes import health
 from nodes.models import Node
 from scheduling.manual import start_now, stop_now
-from scheduling.models import Recorder
+from scheduling.models import Recorder, Schedule
 from testing.engines import IMAGE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -19,14 +19,15 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_it_is_made_once_and_what_people_change_is_left_alone(settings: Any, monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr(demo, "DOCKER_SOCKET", tmp_path / "no.sock")
     first = demo.ensure_demo()
-    Recorder.objects.update(name="Renamed")
+    Recorder.objects.filter(name="Demo test pattern").update(name="Renamed")
 
     second = demo.ensure_demo()
 
     assert first.password
     assert second.password is None
     assert User.objects.get().check_password(first.password)
-    assert [recorder.name for recorder in Recorder.objects.all()] == ["Renamed"]
+    assert [recorder.name for recorder in Recorder.objects.all()] == ["Demo clockwork", "Renamed"]
+    assert [schedule.in_words for schedule in Schedule.objects.all()] == ["Every 5 minutes, Europe/Berlin"]
     assert Node.objects.get().address == "process"
 
 
@@ -49,7 +50,7 @@ class TestWithDocker:
         assert node.address == engine.address
         health.check(node)
         Node.objects.update(control_port_from=control_ports)
-        recorder = Recorder.objects.get()
+        recorder = Recorder.objects.get(name="Demo test pattern")
         started = start_now(recorder, by="anna")
         assert started.is_good, started.text
         assert stop_now(recorder, by="anna").is_good

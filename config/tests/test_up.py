@@ -65,7 +65,7 @@ def test_it_comes_up_answers_without_login_and_prints_the_password_once(airlock:
 def test_ctrl_c_stops_web_and_database_but_not_the_recording(airlock: Airlock) -> None:
     started = airlock.manage("record", "Demo test pattern")
     assert started.returncode == 0, started.stderr + airlock.text()
-    [path] = airlock.data_dir.glob("media/**/*.ts")
+    [path] = airlock.data_dir.glob("media/**/*pattern*.ts")
 
     assert airlock.stop(signal.SIGINT) == 0
 

@@ -16,6 +16,7 @@ from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
 from scheduling.models import Booking, Schedule
+from scheduling.models.schedule import house_zone_name
 from scheduling.recurrence import WEEKDAY_WORDS
 from scheduling.replanning import discard, pause, replan, resume
 from scheduling.views.schedules import preview_context
@@ -34,7 +35,10 @@ class ScheduleForm(forms.ModelForm):
         help_text="For “On weekdays”.",
     )
     zone = forms.ChoiceField(
-        label="Time zone", choices=lambda: [(name, name) for name in zone_names()], widget=UnfoldAdminSelectWidget
+        label="Time zone",
+        choices=lambda: [(name, name) for name in zone_names()],
+        initial=house_zone_name,
+        widget=UnfoldAdminSelectWidget,
     )
 
     class Meta:

@@ -121,3 +121,13 @@ def test_a_live_recording_is_extended_and_shortened_without_a_break(recorder: Re
 
     [path] = settings.RECORDINGS_DIR.rglob("*.ts")
     assert decode(path) > 25
+
+
+def test_a_start_by_hand_lasts_until_the_next_booking(recorder: Recorder) -> None:
+    """Somebody at the button wants a picture now; what is booked later keeps its window."""
+    now = timezone.now()
+    upcoming = book(recorder, now + HOUR, now + 2 * HOUR, now=now)
+    outcome = start_now(recorder, by="anna")
+    assert outcome.is_good, outcome.text
+    assert outcome.booking is not None
+    assert outcome.booking.ends_at == upcoming.starts_at
