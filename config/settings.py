@@ -174,6 +174,8 @@ SCHEDULER_STEPS = [
 SCHEDULER_TICK_SECONDS = env.float("SCHEDULER_TICK_SECONDS", default=15.0)
 # Starts are claimed this long before their instant and then held in memory.
 ARM_AHEAD_SECONDS = env.float("ARM_AHEAD_SECONDS", default=10.0)
+# Workers are started this long before their window opens and wait there, so that the first frame is on time.
+LAUNCH_AHEAD_SECONDS = env.float("LAUNCH_AHEAD_SECONDS", default=5.0)
 PLAN_AHEAD = timedelta(days=env.float("PLAN_AHEAD_DAYS", default=14.0))
 DISPATCH_THREADS = env.int("DISPATCH_THREADS", default=8)
 # The leader speaks at least this often; silent for longer than that, PostgreSQL ends its session and a standby leads.

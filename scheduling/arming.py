@@ -2,9 +2,10 @@
 
 `step` is one of the loop's steps: it claims what opens soon (planned -> armed, with the leader's epoch). A thread
 of its own sleeps until the next instant, moves everything that is due from armed to starting in one compare-and-set,
-and hands it to a bounded pool. Neither a slow step nor a hung node stands between a booking and its second. If this
-process dies anywhere in between, the rows say what was meant, and the next leader takes over from them what an older
-one armed or began to start.
+and hands it to a bounded pool. The instant is the opening of the padded window, less the time a worker needs to come
+up: it waits there, so that the first frame is on time. Neither a slow step nor a hung node stands between a booking
+and its second. If this process dies anywhere in between, the rows say what was meant, and the next leader takes over
+from them what an older one armed or began to start.
 """
 
 import heapq
@@ -32,7 +33,7 @@ GOOD_SAMPLE_SECONDS = 0.002
 # The compare-and-set takes a millisecond or two: it begins this much early, and the hand-over waits for the instant.
 LEAD = timedelta(milliseconds=2)
 ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
-DUE_SQL = f"""SELECT min(opens_at) - interval '{settings.ARM_AHEAD_SECONDS} s'
+DUE_SQL = f"""SELECT min(opens_at) - interval '{settings.ARM_AHEAD_SECONDS + settings.LAUNCH_AHEAD_SECONDS} s'
               FROM scheduling_booking WHERE state = 'planned'"""  # noqa: S608
 
 
@@ -46,6 +47,7 @@ class Arming:
         self._ahead: timedelta | None = None
         self._changed = threading.Condition()
         self._is_stopping = False
+        self._launch_ahead = timedelta(seconds=settings.LAUNCH_AHEAD_SECONDS)
         self._has_inherited = False
         self._pool = ThreadPoolExecutor(settings.DISPATCH_THREADS, "dispatch")
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
@@ -67,7 +69,7 @@ class Arming:
         if not self._has_inherited:
             self._inherit(now)
             self._has_inherited = True
-        lead = timedelta(seconds=settings.ARM_AHEAD_SECONDS)
+        lead = timedelta(seconds=settings.ARM_AHEAD_SECONDS) + self._launch_ahead
         planned = Booking.objects.filter(state=State.PLANNED).order_by("opens_at")
         upcoming = planned.values_list("opens_at", flat=True).first()
         if upcoming is not None and upcoming <= now + lead:
@@ -122,7 +124,7 @@ class Arming:
         with self._changed:
             for opens_at, pk in entries:
                 if pk not in given_up:
-                    heapq.heappush(self._heap, (opens_at, pk))
+                    heapq.heappush(self._heap, (opens_at - self._launch_ahead, pk))
             self._changed.notify_all()
 
     # --- the dispatcher's thread ---
@@ -173,13 +175,13 @@ class Arming:
                 State.ARMED,
                 State.STARTING,
                 now=self._now(),
-                guard="epoch = %(epoch)s AND opens_at <= %(latest)s",
+                guard="epoch = %(epoch)s AND opens_at <= %(latest)s",  # one that was moved to later is not due
                 changes={
                     "attempts": "1",
-                    "dispatched_at": "GREATEST(%(_now)s, opens_at)",
+                    "dispatched_at": "%(_now)s",
                     "late_by_seconds": "GREATEST(0, EXTRACT(EPOCH FROM %(_now)s - opens_at)::float)",
                 },
-                values={"epoch": self.epoch, "latest": due[-1][0]},
+                values={"epoch": self.epoch, "latest": due[-1][0] + self._launch_ahead},
             )
         except (DatabaseError, InterfaceError) as error:
             # The database is away: hold them and try again. If we lead no longer, the epoch will say so.

@@ -119,6 +119,7 @@ def _spec(booking: Booking, previous: Workload | None) -> dict[str, Any]:
         "folder": folder,
         "name": name,
         "container": recorder.container,
+        "begins_at": booking.opens_at.isoformat(),
         "ends_at": booking.closes_at.isoformat(),
         "first_part": max(known_parts, default=0) + 1,
         "preview": f"{PREVIEW_FOLDER}/booking-{booking.pk}",

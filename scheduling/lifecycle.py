@@ -182,8 +182,13 @@ def _bring_up(booking: Booking, now: datetime) -> None:
         _after_worker_ended(booking, workload, now)
     elif workload.state == Workload.State.RUNNING and is_really_recording(workload):
         _note_recording(booking, workload, now)
-    elif workload.state == Workload.State.RUNNING and now - booking.state_since_at > NO_SIGNAL_AFTER:
+    elif workload.state == Workload.State.RUNNING and now - _expected_from(booking) > NO_SIGNAL_AFTER:
         _note_no_signal(booking, workload, now)
+
+
+def _expected_from(booking: Booking) -> datetime:
+    """A worker that is up before the window opens waits; only then a picture is to be expected."""
+    return max(booking.state_since_at, booking.opens_at)
 
 
 def is_really_recording(workload: Workload) -> bool:
@@ -269,7 +274,8 @@ def _wait_to_retry(booking: Booking, error: str, now: datetime) -> None:
         if not moved:
             return
         workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="its successor takes over")
-        _alert(booking, "not_starting", f"{booking} does not record", error, now, Severity.CRITICAL)
+        if now >= booking.opens_at:  # before that there is still time
+            _alert(booking, "not_starting", f"{booking} does not record", error, now, Severity.CRITICAL)
     logger.error("Recording interrupted or not started; trying again. booking=%s error=%s", booking.pk, error)
 
 

@@ -12,7 +12,7 @@ SELECT (b.opens_at AT TIME ZONE %(zone)s)::date AS day,
     count(*),
     percentile_cont(ARRAY[0.5, 0.95, 0.99, 1.0]) WITHIN GROUP (ORDER BY b.late_by_seconds),
     percentile_cont(ARRAY[0.5, 0.95, 0.99, 1.0]) WITHIN GROUP
-        (ORDER BY EXTRACT(EPOCH FROM b.first_frame_at - b.dispatched_at)::float),
+        (ORDER BY EXTRACT(EPOCH FROM b.first_frame_at - b.opens_at)::float),
     count(*) FILTER (WHERE b.first_frame_at > b.starts_at + interval '1 second'),
     max(EXTRACT(EPOCH FROM b.first_frame_at - b.starts_at)::float),
     count(*) FILTER (WHERE b.first_frame_at IS NULL)
@@ -33,7 +33,7 @@ class Percentiles:
 
 @dataclass(frozen=True)
 class Day:
-    """`dispatch`: from the opening of the window to the start; `picture`: from there to the first frame."""
+    """`dispatch`: from the opening of the window to the start; `picture`: from the same to the first frame."""
 
     day: date
     count: int

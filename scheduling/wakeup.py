@@ -24,5 +24,6 @@ def wake_scheduler(payload: str = "") -> None:
 
 def wake_for(moment: datetime, now: datetime) -> None:
     """Wake the loop if this moment may come before its next tick; otherwise the tick finds it in time."""
-    if moment <= now + timedelta(seconds=settings.SCHEDULER_TICK_SECONDS + settings.ARM_AHEAD_SECONDS + 5):
+    ahead = settings.SCHEDULER_TICK_SECONDS + settings.ARM_AHEAD_SECONDS + settings.LAUNCH_AHEAD_SECONDS + 5
+    if moment <= now + timedelta(seconds=ahead):
         wake_scheduler()

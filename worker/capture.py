@@ -17,7 +17,7 @@ from typing import Any
 
 from worker import exits
 from worker.config import CaptureConfig, ConfigError, inside, parse_capture, read_line
-from worker.ffmpeg import Binary, Ffmpeg, find_binary, list_decklinks
+from worker.ffmpeg import Binary, Ffmpeg, find_binary, list_decklinks, warm_up
 from worker.httpd import Server
 from worker.journal import Journal, Part, iso
 from worker.preview import Preview
@@ -28,6 +28,9 @@ LOOK_SECONDS = 0.25
 STALL_SECONDS = 15.0
 RETRY_SECONDS = (0.3, 0.5, 1.0, 2.0)
 NO_SIGNAL_SECONDS = 3.0
+# So long ffmpeg usually needs until its first frame: it is started that much before the beginning.
+BEGIN_LEAD_SECONDS = 0.5
+WARM_UP_SECONDS = 2.0
 LISTENERS = ("mode=listener", "listen=1")
 
 STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST = (
@@ -108,6 +111,7 @@ class Capture:
         """Part after part until something final happens; returns that reason."""
         preview = Preview(self.binary, self.preview_folder) if self.preview_folder else None
         failures = 0
+        self._wait_for_beginning()
         reason = self._reason_to_end()
         while reason not in FINAL:
             reason, had_frames = self._record_part(preview)
@@ -124,6 +128,18 @@ class Capture:
         if preview:
             preview.end()
         return reason
+
+    def _wait_for_beginning(self) -> None:
+        """Up and ready before the window opens; the source is not touched until then."""
+        begins_at = self.config.begins_at
+        if begins_at is not None and (begins_at - datetime.now(UTC)).total_seconds() > WARM_UP_SECONDS:
+            warm_up(self.binary)
+        while begins_at is not None and not self._reason_to_end():
+            left = (begins_at - datetime.now(UTC)).total_seconds() - BEGIN_LEAD_SECONDS
+            if left <= 0:
+                return
+            self.state = "waiting"
+            self._stop.wait(min(LOOK_SECONDS, left))
 
     def status(self) -> dict[str, Any]:
         """What GET /status answers. Totals count every part, also those of earlier generations."""
@@ -170,7 +186,6 @@ class Capture:
         except (ConfigError, OSError, subprocess.SubprocessError) as error:
             self.error = redact(str(error), *self.config.secrets)
             return SOURCE_LOST, False
-        self._keep_preview(preview)
         part = self.journal.begin(self.config.first_part, datetime.now(UTC))
         arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", "0.25"]
         arguments += [*feed.arguments, *self._outputs(part, feed.is_raw, preview)]
@@ -215,7 +230,8 @@ class Capture:
                 saved_at = time.monotonic()
                 self.journal.measure(part, ffmpeg.progress.frames, ffmpeg.progress.out_seconds)
                 self.journal.save()
-            self._keep_preview(preview)
+            if part.first_frame_at:
+                self._keep_preview(preview)  # not before: at the start every processor second is the recording's
 
     def _note_signal(self, ffmpeg: Ffmpeg, part: Part) -> None:
         """Picture or no picture within a running part; when it comes back, the gap is written down."""

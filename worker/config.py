@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 WAIT_SECONDS = 15.0
+MOMENTS = ("begins_at", "ends_at")
 
 
 class ConfigError(Exception):
@@ -47,6 +48,7 @@ class CaptureConfig:
     name: str
     container: str
     ends_at: datetime | None
+    begins_at: datetime | None
     first_part: int
     preview: str
     video_bitrate: str
@@ -75,7 +77,7 @@ def parse_capture(line: str) -> CaptureConfig:
     try:
         raw: dict[str, Any] = json.loads(line)
         media = Path(os.environ.get("AIRLOCK_MEDIA", "/media"))
-        ends_at = datetime.fromisoformat(raw["ends_at"]) if raw.get("ends_at") else None
+        begins_at, ends_at = (datetime.fromisoformat(raw[name]) if raw.get(name) else None for name in MOMENTS)
         config = CaptureConfig(
             control=Control(**raw["control"]),
             source=Source(**raw["source"]),
@@ -84,6 +86,7 @@ def parse_capture(line: str) -> CaptureConfig:
             name=raw["name"],
             container=raw.get("container", "mpegts"),
             ends_at=ends_at,
+            begins_at=begins_at,
             first_part=int(raw.get("first_part", 1)),
             preview=raw.get("preview", ""),
             video_bitrate=raw.get("video_bitrate", "4M"),

@@ -48,6 +48,13 @@ def find_binary() -> Binary | None:
     return Binary(fallback, is_static=True) if fallback else None
 
 
+def warm_up(binary: Binary) -> None:
+    """Load it once while there is time: its many libraries are then in memory when it counts."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = [binary.path, "-hide_banner", "-version"]
+        subprocess.run(command, capture_output=True, timeout=5, env=binary.environment(), check=False)
+
+
 def list_decklinks(binary: Binary) -> str:
     """What this ffmpeg says of the DeckLink devices it sees."""
     command = [binary.path, "-hide_banner", "-sources", "decklink"]

@@ -39,8 +39,10 @@ class World:
         now = database_now()
         ready = max(now, self.busy_until.get(node, now)) + START
         self.busy_until[node] = ready
-        ends_at = datetime.fromisoformat(json.loads(launch.config)["ends_at"])
-        self.containers.setdefault(launch.name, Container(launch.identity, node, ready + FIRST_FRAME, ends_at))
+        config = json.loads(launch.config)
+        begins_at, ends_at = (datetime.fromisoformat(config[name]) for name in ("begins_at", "ends_at"))
+        first_frame_at = max(ready + FIRST_FRAME, begins_at)
+        self.containers.setdefault(launch.name, Container(launch.identity, node, first_frame_at, ends_at))
 
     def observed(self, name: str) -> Observed | None:
         container = self.containers.get(name)

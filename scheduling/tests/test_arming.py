@@ -47,7 +47,8 @@ class Office:
 
 
 @pytest.fixture
-def office() -> Iterator[Office]:
+def office(settings: Any) -> Iterator[Office]:
+    settings.LAUNCH_AHEAD_SECONDS = 0
     office = Office()
     yield office
     for arming in office.armings:
@@ -86,6 +87,19 @@ def test_what_opens_soon_is_claimed_and_dispatched_on_its_instant(project: Any, 
     assert first.claimed_at is not None
     far[0].refresh_from_db()
     assert far[0].state == State.PLANNED
+
+
+def test_a_worker_is_launched_ahead_of_its_window(project: Any, office: Office, settings: Any) -> None:
+    """R-19: so that the first frame is on time; what opens later than that is not touched yet."""
+    settings.LAUNCH_AHEAD_SECONDS = 2.0
+    [soon] = make(project, 1, opens_in=3.0)
+    office.lead(1)
+    wait_until(lambda: office.started, 10, "it is launched")
+    [(_, pk, began)] = office.started
+    assert pk == soon.pk
+    assert 1.5 < soon.opens_at.timestamp() - began <= 2.0
+    soon.refresh_from_db()
+    assert soon.late_by_seconds == 0
 
 
 def test_the_step_says_when_the_next_one_is_to_be_claimed(project: Any, office: Office, settings: Any) -> None:
