@@ -10,7 +10,7 @@ endif
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench image format
+.PHONY: help run test check chaos bench image format
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 18
@@ -41,6 +41,9 @@ check: $(VENV)/.dev ## lint, format, types, import contract, deploy check, migra
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -W error manage.py makemigrations --check --dry-run
 	env $$(cat config/production.env | grep -v '^\#' | xargs) $(BIN)/python manage.py check --deploy --fail-level WARNING
+
+chaos: $(VENV)/.dev ## kill, freeze and restart everything under 100 recordings (SEED=1 SECONDS=180 BOOKINGS=100)
+	$(BIN)/python -m testing.chaos $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(BOOKINGS),--bookings $(BOOKINGS))
 
 bench: $(VENV)/.dev ## measure, and write bench/out/latest.json
 	$(BIN)/python -m bench $(ARGS)

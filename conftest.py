@@ -28,6 +28,7 @@ def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequ
     runtimes._installation.cache_clear()
     orphans._first_seen.clear()
     reconcile._swept_at.clear()
+    reconcile._epoch = 0
     lifecycle._looked_at_all = -1e9
 
 

@@ -10,12 +10,14 @@ the row says what we are about to do, then we do it, then the row says what came
 - What carries our label and has no live row is an orphan: asked to end, then ended, then removed.
 """
 
+import contextlib
 import logging
 import time
 from datetime import datetime, timedelta
 from functools import partial
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Q
 from django.utils.module_loading import import_string
 
@@ -84,7 +86,7 @@ def reconcile(pk: int) -> Workload | None:
         _act(workload)
         return workload
     finally:
-        Workload.objects.filter(pk=pk, leased_until_at=lease).update(leased_until_at=None)
+        _give_back(pk, lease)
 
 
 def _act(workload: Workload) -> None:
@@ -103,4 +105,30 @@ def _take_lease(pk: int) -> datetime | None:
     now = database_now()
     until = now + timedelta(seconds=settings.NODE_CALL_SECONDS + LEASE_MARGIN_SECONDS)
     free = Q(leased_until_at=None) | Q(leased_until_at__lt=now)
-    return until if Workload.objects.filter(free, pk=pk, removed_at=None).update(leased_until_at=until) else None
+    rows = Workload.objects.filter(free, pk=pk, removed_at=None)
+    return until if rows.update(leased_until_at=until, lease_epoch=_epoch) else None
+
+
+def _give_back(pk: int, lease: datetime) -> None:
+    """With a second try on a new connection: a lease nobody gives back holds everybody up until it runs out."""
+    rows = Workload.objects.filter(pk=pk, leased_until_at=lease)
+    try:
+        rows.update(leased_until_at=None)
+    except (OperationalError, InterfaceError):
+        connection.close()
+        with contextlib.suppress(OperationalError, InterfaceError):
+            rows.update(leased_until_at=None)
+
+
+_epoch = 0
+
+
+def take_office(epoch: int) -> int:
+    """This process leads from now on: leases of earlier leaders, dead or frozen, count no more.
+
+    Should a frozen one wake up in the middle of a call, the name decides, as it does between any two actors.
+    """
+    global _epoch
+    _epoch = epoch
+    held = Workload.objects.filter(leased_until_at__isnull=False, lease_epoch__gt=0, lease_epoch__lt=epoch)
+    return held.update(leased_until_at=None)

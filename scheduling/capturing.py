@@ -48,6 +48,7 @@ def ask_for_worker(booking: Booking, now: datetime) -> Workload | None:
             secret=secret,
             now=now,
             project=booking.recorder.project,
+            epoch=booking.epoch,
         )
 
 

@@ -22,6 +22,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.utils.module_loading import import_string
 
+from nodes import reconcile
 from nodes.pools import pools
 from scheduling import arming
 from scheduling.leader import Leader, NotLeading
@@ -99,6 +100,7 @@ class Loop:
 
     def _lead(self) -> None:
         """Turn after turn while the lock is ours."""
+        reconcile.take_office(self.leader.epoch)
         office = arming.take_office(self.leader.epoch, self._start)
         self._due, self._tick_at, self._beat_at = {}, 0.0, time.monotonic()
         try:

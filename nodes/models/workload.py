@@ -68,6 +68,8 @@ class Workload(Machine):
 
     # One actor at a time talks to the runtime about this row; a crashed one's lease runs out (nodes.reconcile).
     leased_until_at = models.DateTimeField(null=True, editable=False)
+    # Which leader's process holds it (0: a web process). A newer leader need not wait for a dead one's lease.
+    lease_epoch = models.BigIntegerField(default=0, editable=False)
     created_at = models.DateTimeField()
     called_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
