@@ -199,6 +199,8 @@ NODE_KEYS_DIR = Path(env.str("NODE_KEYS_DIR", default="") or DATA_DIR / "node-ke
 NODE_CHECK_SECONDS = env.float("NODE_CHECK_SECONDS", default=5.0)
 NODE_DISK_CHECK_SECONDS = env.float("NODE_DISK_CHECK_SECONDS", default=60.0)
 STATUS_POLL_SECONDS = env.float("STATUS_POLL_SECONDS", default=2.0)
+# A moving picture of each recording for people. It costs about as much processor time as the recording itself.
+WORKER_PREVIEW = env.bool("WORKER_PREVIEW", default=True)
 FFMPEG = env.str("FFMPEG", default="")
 # A name from nodes/failpoints.py: the process kills itself there. For tests of crashes only.
 FAILPOINT = env.str("FAILPOINT", default="")

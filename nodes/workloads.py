@@ -46,6 +46,8 @@ def want(
         generation = current.generation + 1 if current else 1
         try:
             with transaction.atomic():
+                # One after the other: many at once would all choose the same next port.
+                Node.objects.select_for_update(no_key=True).get(pk=node.pk)
                 workload = Workload.objects.create(
                     owner=owner,
                     generation=generation,

@@ -123,7 +123,7 @@ def _spec(booking: Booking, previous: Workload | None) -> dict[str, Any]:
         "begins_at": booking.opens_at.isoformat(),
         "ends_at": booking.closes_at.isoformat(),
         "first_part": max(known_parts, default=0) + 1,
-        "preview": f"{PREVIEW_FOLDER}/booking-{booking.pk}",
+        "preview": f"{PREVIEW_FOLDER}/booking-{booking.pk}" if settings.WORKER_PREVIEW else "",
         "video_bitrate": recorder.video_bitrate,
         "min_free_bytes": settings.MIN_FREE_DISK_MB * MEGABYTE // 2,
     }

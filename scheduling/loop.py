@@ -32,7 +32,7 @@ from station.clock import database_now
 logger = logging.getLogger(__name__)
 
 Step = Callable[[datetime], datetime | None]
-BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
 ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 AFTER_STEPPING_DOWN_SECONDS = 5.0
 DATABASE_FAULTS = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)

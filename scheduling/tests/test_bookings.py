@@ -140,3 +140,14 @@ def test_two_recorders_on_one_device_clash_ahead_of_time(project: Any, node: Nod
 
     release(first.owner, now=now)
     assert book(cards[1], noon + HOUR / 2, noon + 2 * HOUR, now=now)
+
+
+def test_forty_workers_wanted_at_once_get_forty_control_ports(node: Node) -> None:
+    """R-04: a burst of starts on one node; none is turned away because all chose the same port."""
+    from nodes.workloads import want
+
+    def act(number: int) -> int:
+        made = want(f"booking:{number}", node=node, program="capture", spec={}, secret={}, now=timezone.now())
+        return made.control_port
+
+    assert len(set(at_once(40, act))) == 40
