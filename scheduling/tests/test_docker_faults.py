@@ -95,7 +95,7 @@ def test_an_engine_restart_with_live_restore_does_not_interrupt_the_recording(
 def test_a_killed_container_is_replaced_and_the_recording_goes_on_as_a_new_part(
     make_docker_node: Any, make_recorder: Any, scheduler: Any
 ) -> None:
-    """R-15's ground: a new generation continues the same recording; the gap is on record."""
+    """R-15: a new generation continues the same recording; the gap is on record."""
     node = make_docker_node("a")
     scheduler()
     outcome = start_now(make_recorder(), by="anna")
@@ -178,7 +178,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_ends_the_recording_as_partial_and_keeps_every_byte(
     make_docker_node: Any, make_recorder: Any, scheduler: Any, small_disk: Path, settings: Any
 ) -> None:
-    """R-18's ground: `partial` with `disk_full`, an alert, and a file that plays."""
+    """R-18: `partial` with `disk_full`, an alert, and a file that plays."""
     node = make_docker_node("a")
     Node.objects.filter(pk=node.pk).update(media_dir=str(small_disk), free_bytes=None)
     settings.MIN_FREE_DISK_MB = 4
@@ -200,7 +200,7 @@ def test_a_full_disk_ends_the_recording_as_partial_and_keeps_every_byte(
 def test_a_node_that_is_gone_is_left_for_another_and_swept_when_it_returns(
     make_docker_node: Any, make_recorder: Any, scheduler: Any
 ) -> None:
-    """R-21's ground: the recording goes on elsewhere; what the lost node still holds is removed on its return."""
+    """R-21: the recording goes on elsewhere; what the lost node still holds is removed on its return."""
     first, second = make_docker_node("a"), make_docker_node("b")
     second_open = Node.objects.filter(pk=second.pk)
     second_open.update(is_draining=True)

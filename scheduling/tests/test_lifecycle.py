@@ -53,7 +53,7 @@ def test_without_a_node_it_is_tried_again_and_every_error_is_kept(booking: Booki
 
 
 def test_a_window_wholly_missed_says_so(booking: Booking) -> None:
-    """R-06's ground: `missed` with the reason and an alert."""
+    """R-06: `missed` with the reason and an alert."""
     advance(booking, booking.closes_at + timedelta(seconds=1))
 
     assert booking.state == State.MISSED
@@ -62,7 +62,7 @@ def test_a_window_wholly_missed_says_so(booking: Booking) -> None:
 
 
 def test_a_window_that_opened_while_nobody_looked_still_starts_and_says_how_late(booking: Booking) -> None:
-    """R-05's ground."""
+    """R-05."""
     advance(booking, booking.opens_at + timedelta(seconds=90))
 
     assert booking.late_by_seconds == 90
@@ -99,7 +99,7 @@ def bad_step(now: Any) -> Any:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_failing_step_does_not_stop_the_others(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """R-03's ground."""
+    """R-03."""
     good_step.calls = 0  # type: ignore[attr-defined]
     settings.SCHEDULER_STEPS = [f"{__name__}.bad_step", f"{__name__}.good_step"]
 
@@ -112,7 +112,7 @@ def test_a_failing_step_does_not_stop_the_others(settings: Any, caplog: pytest.L
 
 @pytest.mark.django_db(transaction=True)
 def test_the_safety_net_tick_bounds_the_sleep(settings: Any) -> None:
-    """R-01's ground: SCHEDULER_TICK_SECONDS."""
+    """R-01: SCHEDULER_TICK_SECONDS."""
     settings.SCHEDULER_STEPS = []
     settings.SCHEDULER_TICK_SECONDS = 15
     settings.LEADER_HEARTBEAT_SECONDS = 60

@@ -104,7 +104,7 @@ def test_silence_inside_a_part_is_missing_too(booking: Booking, node: Node) -> N
 
 
 def test_parts_of_two_nodes_make_one_recording_with_a_gap(booking: Booking, node: Node) -> None:
-    """R-21's ground: the second node's journal knows nothing of the first's."""
+    """R-21: the second node's journal knows nothing of the first's."""
     booking.parts = [part(booking, 1, 0.5, 300, "")]
     workload = run(booking, node, [part(booking, 2, 340, 599.5)])
 

@@ -103,7 +103,7 @@ def test_any_passphrase_and_password_survive_the_round_trip(passphrase: str, pas
 
 
 def test_listeners_and_devices_need_their_port() -> None:
-    """R-14's ground."""
+    """R-14."""
     assert port_needed("decklink", "2") == ("decklink", 2)
     assert port_needed("srt", "srt://0.0.0.0:9000?mode=listener") == ("udp", 9000)
     assert port_needed("rtmp", "rtmp://0.0.0.0/live?listen=1") == ("tcp", 1935)

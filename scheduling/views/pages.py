@@ -21,6 +21,7 @@ from station.rights import is_administrator, only_visible, projects_with
 VIEW = "scheduling.view_booking"
 TONIGHT = timedelta(hours=24)
 LEDGER = timedelta(days=31)
+DONE = (Booking.State.COMPLETED, Booking.State.PARTIAL, Booking.State.CANCELLED)
 
 
 def _page(request: HttpRequest, template: str, title: str, context: dict[str, Any]) -> HttpResponse:
@@ -36,7 +37,7 @@ def tonight(request: HttpRequest) -> HttpResponse:
     """R-20: the next 24 hours, what is in trouble first, and why."""
     now = timezone.now()
     rows = only_visible(Booking.objects.all(), request.user, VIEW).select_related("recorder")
-    coming = rows.filter(starts_at__lt=now + TONIGHT, ends_at__gt=now).order_by("starts_at")
+    coming = rows.filter(starts_at__lt=now + TONIGHT, ends_at__gt=now).exclude(state__in=DONE).order_by("starts_at")
     entries = []
     for booking in coming[:500]:
         bad = [each for each in booking.preflight if not each["is_good"]]

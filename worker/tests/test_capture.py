@@ -64,7 +64,7 @@ def test_it_ends_by_itself_at_its_end_time(tmp_path: Path) -> None:
 
 
 def test_a_new_end_time_is_taken_while_it_runs(tmp_path: Path) -> None:
-    """R-12's ground: extend and shorten work on a live recording."""
+    """R-12: extend and shorten work on a live recording."""
     with capture(tmp_path, TEST, ends_at=(datetime.now(UTC) + timedelta(hours=1)).isoformat()) as worker:
         worker.wait_for(state="recording")
         soon = datetime.now(UTC) + timedelta(seconds=1)
@@ -163,7 +163,7 @@ def test_a_dead_preview_does_not_touch_the_recording(tmp_path: Path) -> None:
 
 
 def test_too_little_room_ends_it_cleanly_with_its_own_exit_code(tmp_path: Path) -> None:
-    """R-18's ground: disk_full is told apart."""
+    """R-18: disk_full is told apart."""
     with capture(tmp_path, TEST, min_free_bytes=10**18) as worker:
         worker.wait_end()
 

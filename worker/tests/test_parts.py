@@ -26,7 +26,7 @@ def record(journal: Journal, start: datetime, seconds: float, reason: str) -> No
 
 
 def test_gaps_lie_between_the_parts(tmp_path: Path) -> None:
-    """R-15's ground."""
+    """R-15."""
     journal = Journal.open(tmp_path, "take", "mpegts")
     record(journal, NOW, 10, "ffmpeg_died")
     record(journal, NOW + timedelta(seconds=12), 5, "source_lost")
