@@ -178,10 +178,10 @@ class Arming:
                 guard="epoch = %(epoch)s AND opens_at <= %(latest)s",  # one that was moved to later is not due
                 changes={
                     "attempts": "1",
-                    "dispatched_at": "%(_now)s",
+                    "dispatched_at": "GREATEST(%(_now)s, opens_at - %(ahead)s)",
                     "late_by_seconds": "GREATEST(0, EXTRACT(EPOCH FROM %(_now)s - opens_at)::float)",
                 },
-                values={"epoch": self.epoch, "latest": due[-1][0] + self._launch_ahead},
+                values={"epoch": self.epoch, "latest": due[-1][0] + self._launch_ahead, "ahead": self._launch_ahead},
             )
         except (DatabaseError, InterfaceError) as error:
             # The database is away: hold them and try again. If we lead no longer, the epoch will say so.
