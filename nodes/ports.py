@@ -59,9 +59,9 @@ def reserve_times(owner: str, *, starts_at: datetime, ends_at: datetime) -> None
         reserve(held.port, owner=owner, holder=held.holder, starts_at=starts_at, ends_at=ends_at)
 
 
-def release(owner: str, *, now: datetime, except_node: Node | None = None) -> int:
-    """Let go of everything the owner holds (but for the ports of one node, after a move to it)."""
+def release(owner: str, *, now: datetime, except_port: Port | None = None) -> int:
+    """Let go of everything the owner holds (but for one port, which it goes on to hold)."""
     held = Reservation.objects.standing().filter(owner=owner)
-    if except_node is not None:
-        held = held.exclude(port__node=except_node)
+    if except_port is not None:
+        held = held.exclude(port=except_port)
     return held.update(released_at=now)

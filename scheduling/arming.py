@@ -48,10 +48,13 @@ class Arming:
         self._changed = threading.Condition()
         self._is_stopping = False
         self._launch_ahead = timedelta(seconds=settings.LAUNCH_AHEAD_SECONDS)
-        self._has_inherited = False
         self._pool = ThreadPoolExecutor(settings.DISPATCH_THREADS, "dispatch")
-        self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
-        self._thread.start()
+        self._thread = self._start_thread()
+
+    def _start_thread(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
+        thread.start()
+        return thread
 
     def sync(self, now: datetime, asked: float, answered: float) -> None:
         """Lay the database's clock beside our monotonic one; a slow answer counts only if the clock was really set."""
@@ -66,9 +69,10 @@ class Arming:
 
     def step(self, now: datetime) -> datetime | None:
         """Claim what opens soon; answer when the next one has to be claimed."""
-        if not self._has_inherited:
-            self._inherit(now)
-            self._has_inherited = True
+        if not self._thread.is_alive() and not self._is_stopping:
+            logger.error("The dispatcher had died; starting it again.")
+            self._thread = self._start_thread()
+        self._inherit(now)
         lead = timedelta(seconds=settings.ARM_AHEAD_SECONDS) + self._launch_ahead
         planned = Booking.objects.filter(state=State.PLANNED).order_by("opens_at")
         upcoming = planned.values_list("opens_at", flat=True).first()
@@ -79,6 +83,8 @@ class Arming:
                 State.PLANNED,
                 State.ARMED,
                 now=now,
+                # A leader that was deposed while it read may not claim: nobody would hold it.
+                guard="COALESCE((SELECT epoch FROM scheduling_leadership WHERE id = 1), 0) <= %(epoch)s",
                 changes={"deadline_at": "closes_at", "epoch": "%(epoch)s", "claimed_at": "%(_now)s"},
                 values={"epoch": self.epoch},
             )
@@ -107,7 +113,7 @@ class Arming:
         with connection.cursor() as cursor:
             cursor.execute(
                 """UPDATE scheduling_booking SET epoch = %s
-                   WHERE state IN ('armed', 'starting') AND epoch <> %s RETURNING id, state, opens_at""",
+                   WHERE state IN ('armed', 'starting') AND epoch < %s RETURNING id, state, opens_at""",
                 [self.epoch, self.epoch],
             )
             rows = cursor.fetchall()
@@ -132,7 +138,6 @@ class Arming:
     _is_busy = False
 
     def _run(self) -> None:
-        connection.ensure_connection()
         try:
             while (due := self._wait()) is not None:
                 for first in range(0, len(due), CHUNK):

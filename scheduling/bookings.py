@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 
-from nodes.ports import PortTaken, port_of, reserve
+from nodes.ports import PortTaken, port_of, release, reserve
 from scheduling import padding
 from scheduling.models import Booking, Recorder, Schedule
 from scheduling.models.schedule import local_text
@@ -156,6 +156,20 @@ def reserve_port(booking: Booking) -> None:
         ends_at=booking.closes_at,
         project=recorder.project,
     )
+
+
+def hold_ports_anew(recorder: Recorder, now: datetime) -> list[str]:
+    """Its device or node was changed: planned bookings hold the new port. Answers those that cannot, in words."""
+    problems = []
+    with transaction.atomic():
+        lock(recorder.pk)
+        for booking in Booking.objects.before_start().filter(recorder=recorder).select_related("recorder__node"):
+            release(booking.owner, now=now)
+            try:
+                reserve_port(booking)
+            except PortTaken as taken:
+                problems.append(f"{booking} ({house_time(booking.starts_at)}): {taken}")
+    return problems
 
 
 def refusal(booking: Booking) -> BookingRefused:

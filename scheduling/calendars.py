@@ -20,6 +20,7 @@ from station.models import Project
 MAX_BYTES = 500_000
 MAX_EVENTS = 500
 MAX_DAYS = 92
+MAX_HOURS = 24
 FEED_PAST = timedelta(days=7)
 FEED_AHEAD = timedelta(days=60)
 MAX_TITLE = 120
@@ -116,7 +117,11 @@ def _refuse_flood(calendar: Calendar) -> None:
     """Rules that fire every second or minute are not programmes, and would keep us busy for a long time."""
     for event in calendar.walk("VEVENT"):
         rule = event.get("RRULE")
-        if rule and {str(word).upper() for word in rule.get("FREQ", [])} & {"SECONDLY", "MINUTELY"}:
+        if not rule:
+            continue
+        is_dense = bool({str(word).upper() for word in rule.get("FREQ", [])} & {"SECONDLY", "MINUTELY"})
+        many = (len(rule.get(name, [])) > 1 for name in ("BYMINUTE", "BYSECOND"))
+        if is_dense or any(many) or len(rule.get("BYHOUR", [])) > MAX_HOURS:
             raise BadCalendar(f"“{event.get('SUMMARY', '')}” repeats every minute or second; that cannot be taken.")
 
 

@@ -82,10 +82,11 @@ def needs_of(booking: Booking, previous: Workload | None = None) -> Needs:
 
 def _hold_port(booking: Booking, node: Node, now: datetime) -> None:
     needed = port_needed(booking.recorder.source_type, booking.recorder.address)
-    release(booking.owner, now=now, except_node=node)
-    if needed:
+    port = port_of(node, *needed) if needed else None
+    release(booking.owner, now=now, except_port=port)
+    if port:
         reserve(
-            port_of(node, *needed),
+            port,
             owner=booking.owner,
             holder=f"{booking.recorder} (booking {booking.pk})",
             starts_at=booking.opens_at,

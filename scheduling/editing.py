@@ -1,6 +1,7 @@
 """Changing a booking that exists: extend, shorten, move, cancel, skip, restore. Live ones too (R-10, R-12)."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import IntegrityError, transaction
 
@@ -69,7 +70,8 @@ def _rewrite(booking: Booking, starts_at: datetime, ends_at: datetime, now: date
             if booking.state != State.PLANNED:
                 opens_at = booking.opens_at
             padding.make_room(booking, opens_at, closes_at, now)
-            changes = {"starts_at": starts_at, "ends_at": ends_at, "opens_at": opens_at, "closes_at": closes_at}
+            changes: dict[str, Any] = {"starts_at": starts_at, "ends_at": ends_at, "is_edited": True}
+            changes |= {"opens_at": opens_at, "closes_at": closes_at}
             if booking.state in {State.PLANNED, State.ARMED}:
                 changes["deadline_at"] = closes_at
             rows = Booking.objects.filter(pk=booking.pk, state=booking.state, state_since_at=booking.state_since_at)
@@ -81,7 +83,7 @@ def _rewrite(booking: Booking, starts_at: datetime, ends_at: datetime, now: date
             reserve_times(booking.owner, starts_at=opens_at, ends_at=closes_at)
             workloads.set_end(booking.owner, closes_at)
             if ends_at < old[1] or starts_at > old[0]:
-                padding.give_back(booking.recorder_id, min(starts_at, old[0]), max(ends_at, old[1]), now)
+                padding.give_back_all(booking.recorder_id, now)
             wake_for(min(opens_at, closes_at), now)
     except (BookingRefused, IntegrityError, PortTaken) as error:
         booking.starts_at, booking.ends_at = starts_at, ends_at
@@ -96,6 +98,7 @@ def cancel(booking: Booking, *, now: datetime, by: str) -> bool:
     """It shall not be: before its start it is just taken out, later its own worker is stopped. The files stay."""
     while not booking.is_over and booking.state != State.CANCELLING:
         with transaction.atomic():
+            lock(booking.recorder_id)
             if booking.state in {State.PLANNED, State.ARMED}:
                 moved = booking.move(State.CANCELLED, now=now, by=by, note="cancelled before it began")
                 if moved:
@@ -118,6 +121,7 @@ def skip(booking: Booking, *, now: datetime, by: str) -> bool:
     if booking.state not in {State.PLANNED, State.ARMED}:
         raise NotPossible(f"{booking} is {booking.state_word}: it cannot be skipped any more. Cancel or stop it.")
     with transaction.atomic():
+        lock(booking.recorder_id)
         if not booking.move(State.SKIPPED, now=now, by=by, note="skipped by hand", skip_reason=Booking.Skip.BY_HAND):
             return False
         _let_go(booking, now)

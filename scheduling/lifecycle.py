@@ -35,6 +35,8 @@ BACKOFF_SECONDS = (1, 2, 5, 10, 30)
 NO_SIGNAL_AFTER = timedelta(seconds=10)
 PREDECESSOR_PATIENCE = timedelta(seconds=10)
 END_MARGIN = timedelta(seconds=30)
+# A worker's clock may be this much ahead of ours; one that ended earlier than that did not know of a later end.
+CLOCK_TOLERANCE = timedelta(seconds=3)
 # States that something is being done about right now.
 HURRIED = (State.STARTING, State.STOPPING, State.CANCELLING)
 HURRY = timedelta(seconds=0.5)
@@ -253,7 +255,7 @@ def _after_worker_ended(booking: Booking, workload: Workload | None, now: dateti
             workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="the disk is full")
             return
         parts = workload.progress.get("parts") or [{}]
-        if parts[-1].get("end_reason") == "ended":
+        if parts[-1].get("end_reason") == "ended" and now >= booking.closes_at - CLOCK_TOLERANCE:
             _end_window(booking, now)
             return
     error = (workload.error or workload.exit_reason) if workload else "the worker is gone"
@@ -266,6 +268,8 @@ def _wait_to_retry(booking: Booking, error: str, now: datetime) -> None:
     wait = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
     if booking.state == State.RECORDING:
         wait = 0  # a picture was there a moment ago: every second counts
+    elif now < booking.opens_at:
+        wait = 1  # the predecessor may still hold what this one needs; patience begins when the window opens
     errors = [*booking.errors, {"at": now.isoformat(), "attempt": booking.attempts, "error": error}][-200:]
     with transaction.atomic():
         moved = booking.move(
@@ -282,13 +286,15 @@ def _wait_to_retry(booking: Booking, error: str, now: datetime) -> None:
 def _failures_in_a_row(booking: Booking) -> int:
     """How often it went wrong since it last recorded."""
     recorded = booking.events.filter(new=State.RECORDING).order_by("-at").values_list("at", flat=True).first()
-    waits = booking.events.filter(new=State.RETRY_WAIT)
+    waits = booking.events.filter(new=State.RETRY_WAIT, at__gte=booking.opens_at)
     return waits.filter(at__gt=recorded).count() if recorded else waits.count()
 
 
 def _end_window(booking: Booking, now: datetime) -> None:
     with transaction.atomic():
-        if booking.move(State.STOPPING, now=now, note="end of window"):
+        # Somebody may extend it in this very moment: only a window that is still the one we read is over.
+        same = Booking.objects.select_for_update().filter(pk=booking.pk, closes_at=booking.closes_at)
+        if same.exists() and booking.move(State.STOPPING, now=now, note="end of window"):
             workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="end of window")
 
 

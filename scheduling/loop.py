@@ -19,7 +19,7 @@ from types import FrameType
 
 import psycopg
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils.module_loading import import_string
 
 from nodes import reconcile
@@ -80,7 +80,7 @@ class Loop:
             except NotLeading as error:
                 logger.error("No longer leading. %s", error)
                 self.leader.close()
-            except DATABASE_FAULTS as error:
+            except (DatabaseError, psycopg.Error) as error:
                 seconds = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
                 failures += 1
                 logger.error("The database does not answer; trying again. error=%s", str(error).strip())

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import transaction
 
 from nodes import workloads
 from nodes.models import Workload
 from nodes.reconcile import reconcile
 from scheduling.bookings import BookingRefused, book
-from scheduling.editing import cancel, move_window
+from scheduling.editing import cancel, extend, move_window
 from scheduling.lifecycle import advance, request_stop
 from scheduling.models import Booking, Recorder
 from station import audit
@@ -65,10 +66,19 @@ def _until_next(recorder: Recorder, now: datetime) -> timedelta:
 
 def start_early(booking: Booking, *, by: str) -> Outcome:
     """Start a planned booking at once instead of at its time; it keeps its end."""
-    Booking.objects.filter(pk=booking.pk, state=State.PLANNED).update(pad_before_seconds=0)
-    move_window(booking, database_now(), booking.ends_at, now=database_now(), by=by)
+    with transaction.atomic():  # a refusal leaves its padding as it was
+        Booking.objects.filter(pk=booking.pk, state=State.PLANNED).update(pad_before_seconds=0)
+        move_window(booking, database_now(), booking.ends_at, now=database_now(), by=by)
     _drive(booking, lambda: booking.state not in {State.PLANNED, State.ARMED, State.STARTING})
     return _tell_start(booking)
+
+
+def extend_booking(booking: Booking, minutes: float, *, by: str) -> None:
+    """Let it end later, and tell a running worker in this very request: its old end may be seconds away."""
+    extend(booking, minutes * 60, now=database_now(), by=by)
+    workload = workloads.latest(booking.owner)
+    if workload is not None and not workload.is_over:
+        reconcile(workload.pk)
 
 
 def cancel_booking(booking: Booking, *, by: str) -> bool:

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from nodes.ports import release
 from scheduling.models import Booking
-from station.alerts import raise_alert
+from station.alerts import raise_alert, resolve_alert
 from station.clock import house_time, spoken
 from station.models.alert import Severity
 
@@ -22,9 +22,9 @@ def why_too_late(booking: Booking, now: datetime) -> tuple[str, str] | None:
     late = (now - booking.opens_at).total_seconds()
     if late <= ON_TIME_SECONDS:
         return None
-    left = (booking.closes_at - now).total_seconds()
+    left = (booking.ends_at - now).total_seconds()  # post-roll alone is no recording
     if left < booking.useful_seconds:
-        return State.MISSED, f"only {spoken(left)} of its window were left when it could be started"
+        return State.MISSED, f"only {spoken(max(0.0, left))} of its window were left when it could be started"
     if booking.late_start == Booking.Late.SKIP:
         return State.SKIPPED, f"{spoken(late)} late, and late starts are to be skipped"
     if booking.max_late_seconds is not None and late > booking.max_late_seconds:
@@ -39,6 +39,7 @@ def give_up(booking: Booking, state: str, reason: str, now: datetime) -> bool:
         if not booking.move(state, now=now, note=reason, **changes):
             return False
         release(booking.owner, now=now)
+        resolve_alert(f"preflight:{booking.owner}", now=now, note=reason)
         word = "was missed" if state == State.MISSED else "was skipped"
         raise_alert(
             f"{state}:{booking.owner}",

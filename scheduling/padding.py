@@ -4,14 +4,19 @@ The windows themselves are sacred; padding is a wish. The gap between two window
 wants of it, so that a post-roll never eats the next one's pre-roll. Whoever gets less than he asked for is told.
 """
 
+import logging
 from datetime import datetime, timedelta
 
+from django.db import IntegrityError, transaction
 from django.db.models import DurationField, ExpressionWrapper, F, Q
 
-from nodes.ports import reserve_times
+from nodes import workloads
+from nodes.ports import PortTaken, reserve_times
 from scheduling.models import Booking
 from scheduling.wakeup import wake_for
 from station.clock import house_time, spoken
+
+logger = logging.getLogger(__name__)
 
 State = Booking.State
 FIXED_END = {State.STOPPING, State.CANCELLING}
@@ -81,9 +86,7 @@ def give_back(recorder_id: int, starts_at: datetime, ends_at: datetime, now: dat
         if neighbour.state not in {State.PLANNED, State.ARMED}:
             opens_at = neighbour.opens_at
         closes_at = max(closes_at, neighbour.ends_at)
-        if (opens_at, closes_at) != (neighbour.opens_at, neighbour.closes_at):
-            make_room(neighbour, opens_at, closes_at, now)
-            set_window(neighbour, opens_at, closes_at, now, why="its neighbour is gone")
+        _grow(neighbour, opens_at, closes_at, now)
 
 
 def give_back_all(recorder_id: int, now: datetime) -> None:
@@ -96,22 +99,36 @@ def give_back_all(recorder_id: int, now: datetime) -> None:
     planned = Booking.objects.filter(recorder_id=recorder_id, state=State.PLANNED).filter(short)
     for booking in planned.select_related("recorder").order_by("starts_at"):
         opens_at, closes_at = fit(booking)
-        if (opens_at, closes_at) != (booking.opens_at, booking.closes_at):
+        _grow(booking, opens_at, closes_at, now)
+
+
+def _grow(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime) -> None:
+    """Give it its padding back, if its port is free then; if not, it keeps what it has."""
+    if (opens_at, closes_at) == (booking.opens_at, booking.closes_at):
+        return
+    try:
+        with transaction.atomic():
             make_room(booking, opens_at, closes_at, now)
             set_window(booking, opens_at, closes_at, now, why="its neighbour is gone")
+    except (PortTaken, IntegrityError):
+        logger.info("Padding not given back: somebody else holds the port or the window. booking=%s", booking.pk)
 
 
 def set_window(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime, why: str) -> None:
     """Write a new padded window, with the port's times and a line in the history."""
-    if booking.state == State.ARMED and opens_at != booking.opens_at:
-        # Whoever holds it in memory for the old instant loses the compare-and-set; it is armed anew for the new one.
-        booking.move(State.PLANNED, now=now, note=f"opens at another time: {why}", deadline_at=closes_at)
+    # Whoever holds an armed one in memory for the old instant loses the compare-and-set; it is armed anew for the new.
+    is_rearmed = booking.state == State.ARMED and opens_at != booking.opens_at
+    if is_rearmed and not booking.move(State.PLANNED, now=now, note=f"opens at another time: {why}"):
+        return
     changes: dict[str, datetime] = {"opens_at": opens_at, "closes_at": closes_at}
     if booking.state == State.PLANNED:
         changes["deadline_at"] = closes_at
-    Booking.objects.filter(pk=booking.pk).update(**changes)
+    same = Booking.objects.filter(pk=booking.pk, state=booking.state, state_since_at=booking.state_since_at)
+    if not same.update(**changes):
+        return  # it has just moved on; its padding is what it was
     booking.opens_at, booking.closes_at = opens_at, closes_at
     reserve_times(booking.owner, starts_at=opens_at, ends_at=closes_at)
+    workloads.set_end(booking.owner, closes_at)
     booking.remark(f"{words(booking)}: {why}", now=now)
     wake_for(min(opens_at, closes_at), now)
 

@@ -60,9 +60,11 @@ def plan_ahead(schedule: Schedule, now: datetime) -> Plan:
     if schedule.is_paused:
         return plan
     horizon = now + settings.PLAN_AHEAD
-    after, upcoming = _beginning(schedule, now), None
     with transaction.atomic():
         lock(schedule.recorder_id)
+        if not _is_as_read(schedule):
+            return plan  # edited, paused or deleted in this moment: whoever did it plans, or the next turn
+        after, upcoming = _beginning(schedule, now), None
         known = set(schedule.bookings.filter(planned_start_at__gt=after).values_list("planned_start_at", flat=True))
         for window in occurrences(schedule.rule, after):
             if window.starts_at > horizon:
@@ -80,6 +82,17 @@ def plan_ahead(schedule: Schedule, now: datetime) -> Plan:
         schedule.save(update_fields=["planned_until_at", "plan_due_at", "plan_error"])
     resolve_alert(f"planning:schedule:{schedule.pk}", now=now, note="it is planned")
     return plan
+
+
+def _is_as_read(schedule: Schedule) -> bool:
+    """Is the rule in our hands still the stored one? Locked from here on."""
+    stored = Schedule.objects.select_for_update().filter(pk=schedule.pk).first()
+    return (
+        stored is not None
+        and stored.is_paused == schedule.is_paused
+        and stored.recorder_id == schedule.recorder_id
+        and stored.rule == schedule.rule
+    )
 
 
 def _beginning(schedule: Schedule, now: datetime) -> datetime:
@@ -121,8 +134,10 @@ def _resolve_conflict(schedule: Schedule, window: Occurrence, refusal: BookingRe
                 booking = _book(schedule, window, free_at, now)
                 booking.remark(f"starts when the recorder is free: {refusal}", now=now)
                 return booking
-        if schedule.overlap == Schedule.Overlap.REPLACE and _clear_the_way(schedule, window, now):
-            return _book(schedule, window, window.starts_at, now)
+        if schedule.overlap == Schedule.Overlap.REPLACE and refusal.winner is not None:
+            with transaction.atomic():  # both or neither: nothing is given up for a booking that cannot be had
+                _clear_the_way(schedule, window, refusal, now)
+                return _book(schedule, window, window.starts_at, now)
     except BookingRefused as second:
         refusal = second
     return _skip(schedule, window, str(refusal), now)
@@ -132,18 +147,18 @@ def _others(schedule: Schedule, window: Occurrence) -> list[Booking]:
     return in_the_way(draft(schedule.recorder, window.starts_at, window.ends_at, now=window.starts_at, by="", title=""))
 
 
-def _clear_the_way(schedule: Schedule, window: Occurrence, now: datetime) -> bool:
-    """Skip what is in the way, if all of it is only planned."""
-    others = _others(schedule, window)
-    if any(other.state != State.PLANNED for other in others):
-        return False
-    for other in others:
-        note = f"replaced by “{schedule}” ({house_time(window.starts_at)})"
-        if not other.move(State.SKIPPED, now=now, note=note, skip_reason=Booking.Skip.REPLACED):
-            return False
+def _clear_the_way(schedule: Schedule, window: Occurrence, refusal: BookingRefused, now: datetime) -> None:
+    """Skip what is in the way, if all of it is only planned; else the refusal stands."""
+    note = f"replaced by “{schedule}” ({house_time(window.starts_at)})"
+    for other in _others(schedule, window):
+        is_ours = other.state == State.PLANNED and other.move(
+            State.SKIPPED, now=now, note=note, skip_reason=Booking.Skip.REPLACED
+        )
+        if not is_ours:
+            raise refusal
         release(other.owner, now=now)
+        resolve_alert(f"preflight:{other.owner}", now=now, note=note)
         tell_skipped(other, note, now)
-    return True
 
 
 def _skip(schedule: Schedule, window: Occurrence, reason: str, now: datetime) -> Booking:

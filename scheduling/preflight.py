@@ -37,7 +37,7 @@ MEGABYTE = 1024 * 1024
 PER_TURN = 20
 PROBE_SECONDS = 8.0
 CALL_SECONDS = 20.0
-NO_NODE = 0  # the pool for looks that get no further than asking which node
+PROBES = -1  # pools of nodes have positive numbers
 DUE_SQL = "SELECT min(next_preflight_at) FROM scheduling_booking WHERE state = 'planned'"
 
 
@@ -56,7 +56,10 @@ def step(now: datetime) -> datetime | None:
     for booking in planned.filter(next_preflight_at__lte=now).select_related("recorder__node")[:PER_TURN]:
         upcoming = first_preflight(booking.starts_at, now)
         Booking.objects.filter(pk=booking.pk).update(next_preflight_at=upcoming)
-        pools.submit(booking.recorder.node_id or NO_NODE, f"preflight:{booking.pk}", partial(look_by_id, booking.pk))
+        # On threads of their own: a source that does not answer must not hold up the starts and stops of its node.
+        pools.submit(
+            PROBES - (booking.recorder.node_id or 0), f"preflight:{booking.pk}", partial(look_by_id, booking.pk)
+        )
     due: datetime | None = planned.aggregate(next=Min("next_preflight_at"))["next"]
     return due
 

@@ -1,8 +1,8 @@
 """A rehearsal: the real planning, opening, placing and looking after, on a pretended clock with simulated machines.
 
-It works on a copy: temporary tables of this one session stand before the real ones, so nothing that happens here is
-seen by anybody or outlives the session. What comes out is what the rules, the recorders and the nodes as they are now
-would do: what starts, clashes, comes late, is skipped; change days included.
+It works on a copy: temporary tables of this one session stand before the real ones, in a transaction that is always
+taken back, so nothing that happens here is seen by anybody or outlives it. What comes out is what the rules, the
+recorders and the nodes as they are now would do: what starts, clashes, comes late, is skipped; change days included.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.apps import apps
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Min, Q
 
 from nodes.models import Node, Workload
@@ -100,8 +100,9 @@ def _turn(now: datetime) -> datetime:
 def _copy(begins: datetime) -> Iterator[None]:
     """Temporary twins of our tables, filled with what matters from `begins` on; gone when the session ends."""
     tables = [model._meta.db_table for label in APPS for model in apps.get_app_config(label).get_models()]
-    connection.ensure_connection()
-    try:
+    # One transaction that is always taken back: a connection that is lost, or shared by a pooler, cannot let a single
+    # statement of the rehearsal through to the real tables.
+    with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_schema()")
             schema = (cursor.fetchone() or ["public"])[0]
@@ -121,5 +122,4 @@ def _copy(begins: datetime) -> Iterator[None]:
             if cursor.fetchone() != ("t",):
                 raise CannotRehearse("The temporary tables are not in effect; nothing was done.")
         yield
-    finally:
-        connection.close()  # and with it the copy
+        transaction.set_rollback(True)

@@ -18,6 +18,8 @@ from station.alerts import resolve_alert
 from station.clock import house_time
 
 State = Booking.State
+# Left out by planning or by a pause, not by a person: the rule as it is now decides anew.
+REPLANNED_SKIPS = (Booking.Skip.CONFLICT, Booking.Skip.PAUSED)
 WINDOW = ("recorder_id", "starts_at", "ends_at", "pad_before_seconds", "pad_after_seconds")
 POLICY = ("title", "late_start", "min_useful_seconds", "max_late_seconds")
 
@@ -31,6 +33,7 @@ class Changes:
     removed: list[datetime] = field(default_factory=list)
     conflicts: list[Booking] = field(default_factory=list)
     begun: list[Booking] = field(default_factory=list)
+    by_hand: list[Booking] = field(default_factory=list)
     is_complete: bool = True
 
     def in_words(self) -> str:
@@ -42,8 +45,9 @@ class Changes:
         if self.conflicts:
             words.append(f"{len(self.conflicts)} skipped because the recorder is taken")
         if self.begun:
-            names = ", ".join(f"booking {booking.pk}" for booking in self.begun[:3])
-            words.append(f"{len(self.begun)} already begun and left as they are ({names})")
+            words.append(f"{len(self.begun)} already begun and left as they are ({_listed_bookings(self.begun)})")
+        if self.by_hand:
+            words.append(f"{len(self.by_hand)} changed by hand before and left so ({_listed_bookings(self.by_hand)})")
         return ", ".join(words) + ("." if self.is_complete else "; the rest is planned in the background.")
 
 
@@ -64,15 +68,18 @@ def replan(schedule: Schedule, now: datetime) -> Changes:
             window = rule_says.get(booking.planned_start_at)
             if booking.state in Booking.ACTIVE or booking.state == State.ARMED:
                 changes.begun.append(booking)
+            elif booking.state == State.PLANNED and booking.is_edited:
+                changes.by_hand.append(booking)
             elif booking.state == State.PLANNED and (window is None or not _follows(booking, schedule, window)):
                 obsolete.append(booking)
                 (changes.moved if window else changes.removed).append(booking.starts_at)
-            elif booking.state == State.SKIPPED and booking.skip_reason == Booking.Skip.CONFLICT:
+            elif booking.state == State.SKIPPED and booking.skip_reason in REPLANNED_SKIPS:
                 obsolete.append(booking)
         _take_back(obsolete, now)
+        schedule.planned_until_at = None
+        schedule.save(update_fields=["planned_until_at"])
         if not schedule.is_paused:
             _refresh_policies(schedule)
-            schedule.planned_until_at = None
             plan = plan_ahead(schedule, now)
             changes.planned = max(0, len(plan.added) - len(changes.moved))
             changes.conflicts, changes.is_complete = plan.skipped, plan.is_complete
@@ -130,6 +137,7 @@ def pause(schedule: Schedule, *, now: datetime, by: str) -> int:
             note, reason = "the schedule is paused", Booking.Skip.PAUSED
             if booking.move(State.SKIPPED, now=now, by=by, note=note, skip_reason=reason):
                 release(booking.owner, now=now)
+                resolve_alert(f"preflight:{booking.owner}", now=now, note=note)
                 count += 1
         padding.give_back_all(schedule.recorder_id, now)
         return count
@@ -159,6 +167,10 @@ def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes:
         changes.conflicts += plan.skipped
         changes.is_complete = plan.is_complete
     return changes
+
+
+def _listed_bookings(bookings: list[Booking]) -> str:
+    return ", ".join(f"booking {booking.pk}" for booking in bookings[:3])
 
 
 def _listed(moments: list[datetime]) -> str:

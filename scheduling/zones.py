@@ -6,7 +6,7 @@ that touch on the wall clock touch in UTC.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -92,7 +92,3 @@ def next_changes(name: str, after: datetime, count: int = 2, within: timedelta =
             found.append(Change(at, new - old, (at + old).replace(tzinfo=None), (at + new).replace(tzinfo=None)))
         moment, old = following, new
     return found
-
-
-def local_day(moment: datetime, zone: tzinfo) -> date:
-    return to_local(moment, zone).date()

@@ -22,6 +22,7 @@ from scheduling.admin.feedback import explain, tell
 from scheduling.admin.filters import OutcomeFilter, WhenFilter
 from scheduling.bookings import BookingRefused, book
 from scheduling.models import Booking, BookingEvent
+from scheduling.models.schedule import MAX_LENGTH
 from station import audit
 from station.admin.base import EventInline, MachineAdmin, VisibleFilter, redirect_after_dialog, report, who
 from station.badges import badge, lines, stamp, state_badge
@@ -39,8 +40,11 @@ def _dialog(title: str, description: str, submit: str) -> dict[str, Any]:
 class BookingForm(forms.ModelForm):
     """Booking happens while the form is checked, so that a refusal stands on the form, explained (R-13)."""
 
-    starts_at = forms.SplitDateTimeField(label="Starts", widget=UnfoldAdminSplitDateTimeWidget())
-    ends_at = forms.SplitDateTimeField(label="Ends", widget=UnfoldAdminSplitDateTimeWidget())
+    # What the person was shown goes along: only what she changed is changed, whatever others did meanwhile.
+    starts_at = forms.SplitDateTimeField(
+        label="Starts", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True
+    )
+    ends_at = forms.SplitDateTimeField(label="Ends", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True)
     by = ""
     may_book: Callable[[Any], bool] = staticmethod(lambda recorder: True)
 
@@ -57,6 +61,8 @@ class BookingForm(forms.ModelForm):
         ends_at = cleaned.get("ends_at", self.instance.ends_at)
         if ends_at <= starts_at:
             self.add_error("ends_at", "The end must come after the start.")
+        elif ends_at - starts_at > MAX_LENGTH:
+            self.add_error("ends_at", "At most seven days.")
         elif ends_at <= now and "ends_at" in self.changed_data:
             self.add_error("ends_at", "That is past.")
         if not self.errors:
@@ -78,9 +84,12 @@ class BookingForm(forms.ModelForm):
             self.instance = made
             return
         stored = Booking.objects.select_related("recorder").get(pk=booking.pk)
-        if starts_at != stored.starts_at:
-            editing.move_window(stored, starts_at, ends_at, now=now, by=self.by)
-        elif ends_at != stored.ends_at:
+        if "starts_at_0" in self.data and "starts_at" not in self.fields:
+            raise editing.NotPossible(f"{stored} is {stored.state_word} by now: only its end can be changed.")
+        if "starts_at" in self.changed_data:
+            new_end = ends_at if "ends_at" in self.changed_data else stored.ends_at
+            editing.move_window(stored, starts_at, new_end, now=now, by=self.by)
+        elif "ends_at" in self.changed_data:
             editing.change_end(stored, ends_at, now=now, by=self.by)
         Booking.objects.filter(pk=booking.pk).update(title=cleaned.get("title", booking.title))
 
@@ -397,7 +406,7 @@ class BookingAdmin(MachineAdmin):
 
     def _extend(self, request: HttpRequest, object_id: int, minutes: int) -> HttpResponse:
         def act(booking: Booking) -> None:
-            editing.extend(booking, minutes * 60, now=database_now(), by=who(request))
+            manual.extend_booking(booking, minutes, by=who(request))
             messages.success(request, f"{booking} ends {house_time(booking.ends_at)} now.")
 
         return self._do(request, object_id, act)

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
@@ -19,12 +19,13 @@ from unfold.widgets import UnfoldAdminPasswordWidget
 
 from scheduling import manual
 from scheduling.admin.feedback import tell
+from scheduling.bookings import hold_ports_anew
 from scheduling.models import Booking, Recorder
 from scheduling.sources import EXAMPLES, SECRET_NAMES, SourceType
 from scheduling.views.recorders import now_context
 from station.admin.base import StationAdmin, VisibleFilter, redirect_after_dialog, who
 from station.badges import badge, lines, stamp, state_badge
-from station.clock import spoken
+from station.clock import database_now, spoken
 from station.sealing import CannotOpen
 
 # With a dialog, unfold's actions are POST with CSRF; without one they would run on GET (S-02).
@@ -109,6 +110,12 @@ class RecorderAdmin(StationAdmin):
             examples = "; ".join(f"{kind.label}: {text}" for kind, text in EXAMPLES.items())
             form.base_fields["address"].help_text = f"Secrets typed in here are sealed when you save. {examples}."
         return form
+
+    def save_model(self, request: HttpRequest, obj: Recorder, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if change and {"source_type", "address", "node"} & set(form.changed_data):
+            for problem in hold_ports_anew(obj, database_now())[:5]:
+                messages.warning(request, f"Its device or port is not free for {problem}")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """What has recorded keeps its history: it is switched off, not deleted."""

@@ -116,6 +116,8 @@ class Booking(Machine):
     closes_at = models.DateTimeField(editable=False)
     requested_by = models.CharField(max_length=150, blank=True, editable=False)
     is_manual = models.BooleanField(default=False, editable=False)
+    # Somebody gave this one occurrence another time than its rule says: an edit of the rule leaves it alone.
+    is_edited = models.BooleanField(default=False, editable=False)
     # What was asked for; the window above holds what the neighbours left of it.
     pad_before_seconds = models.PositiveIntegerField("padding before", default=0, editable=False)
     pad_after_seconds = models.PositiveIntegerField("padding after", default=0, editable=False)

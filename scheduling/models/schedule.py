@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 
 from scheduling import cron
-from scheduling.recurrence import MAX_COUNT, WEEKDAY_WORDS, Kind, Rule, describe
+from scheduling.recurrence import MAX_COUNT, Kind, Rule, describe
 from scheduling.zones import UnknownZone, zone_of
 
 LOCAL_FORMAT = "%Y-%m-%dT%H:%M:%S"
@@ -172,10 +172,6 @@ class Schedule(models.Model):
             wrong["until_on"] = "The last day comes before the first."
         if wrong:
             raise ValidationError(wrong)
-
-    @property
-    def weekday_words(self) -> str:
-        return ", ".join(WEEKDAY_WORDS[int(digit)] for digit in sorted(self.weekdays))
 
 
 def local_text(local: datetime) -> str:

@@ -211,3 +211,30 @@ def test_a_stop_stands_even_if_the_loop_moves_the_booking_in_that_moment(
     booking.refresh_from_db()
     assert booking.state == State.FAILED
     assert "nothing had been recorded" in outcome.text
+
+
+def test_a_worker_that_did_not_know_of_an_extension_is_followed_by_another(booking: Booking, node: Node) -> None:
+    """R-12: extended while nobody could tell the worker; it ended at its old time, the window is open."""
+    now = booking.opens_at + timedelta(seconds=5)
+    workload = run(booking, node, [])
+    workload.progress = {"parts": [{"number": 1, "end_reason": "ended", "bytes": 5, "seconds": 5}]}
+    Workload.objects.filter(pk=workload.pk).update(state="exited", progress=workload.progress)
+    Booking.objects.update(state=State.RECORDING)
+    booking.refresh_from_db()
+
+    advance(booking, now)
+
+    assert booking.state == State.RETRY_WAIT
+
+
+def test_an_extension_in_the_last_moment_is_not_overridden(booking: Booking, node: Node) -> None:
+    """R-12: the loop read the old end, somebody extends, the loop acts."""
+    run(booking, node, [])
+    Booking.objects.update(state=State.RECORDING)
+    stale = Booking.objects.get(pk=booking.pk)
+    later = stale.closes_at + timedelta(minutes=15)
+    Booking.objects.update(ends_at=later, closes_at=later)
+
+    advance(stale, stale.closes_at)
+
+    assert Booking.objects.get().state == State.RECORDING

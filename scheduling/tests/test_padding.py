@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.models import Node, Reservation
-from scheduling.bookings import BookingRefused, book
+from scheduling.bookings import BookingRefused, book, hold_ports_anew
 from scheduling.editing import cancel, change_end, extend
 from scheduling.models import Booking, Recorder
 from scheduling.padding import share_gap, words
@@ -129,3 +129,53 @@ def test_extending_takes_the_next_ones_pre_roll_but_not_its_window(camera: Recor
     change_end(first, EIGHT + HOUR, now=NOW, by="anna")
     assert window(first)[1] == 10 * MINUTE
     assert window(second)[0] == 5 * MINUTE
+
+
+def test_cancelling_works_even_if_the_padding_cannot_be_given_back(project: Any) -> None:
+    """Two recorders on one device: what the neighbour would like back is held by the other one."""
+    node = Node.objects.create(name="n1", address="process", media_dir="/tmp/n1")
+    fields = {"project": project, "source_type": "decklink", "address": "0", "node": node}
+    first = Recorder.objects.create(name="A", **fields)
+    second = Recorder.objects.create(name="B", **fields)
+    book(second, EIGHT - 15 * MINUTE, EIGHT - 2 * MINUTE, now=NOW)
+    between = book(first, EIGHT - 2 * MINUTE, EIGHT, now=NOW)
+    after = book(first, EIGHT, EIGHT + HOUR, now=NOW, pad_before_seconds=600)
+
+    assert cancel(between, now=NOW, by="anna")
+
+    assert window(after)[0] == timedelta(0)
+
+
+def test_a_running_worker_is_told_of_the_padding_it_gets_back(camera: Recorder) -> None:
+    """R-17: or its post-roll would silently not be recorded."""
+    from nodes.models import Workload
+    from nodes.workloads import want
+
+    node = Node.objects.create(name="n1", address="process", media_dir="/tmp/n1")
+    first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
+    second = book(camera, EIGHT + HOUR, EIGHT + 2 * HOUR, now=NOW)
+    Booking.objects.filter(pk=first.pk).update(state=State.RECORDING)
+    spec = {"ends_at": (EIGHT + HOUR).isoformat()}
+    want(first.owner, node=node, program="capture", spec=spec, secret={}, now=NOW)
+
+    cancel(second, now=NOW, by="anna")
+
+    assert Workload.objects.get().spec["ends_at"] == (EIGHT + HOUR + 10 * MINUTE).isoformat()
+
+
+def test_another_device_is_held_by_what_is_already_booked(project: Any) -> None:
+    """R-14: an edit of the recorder takes the bookings' ports along, and says what cannot be had."""
+    node = Node.objects.create(name="n1", address="process", media_dir="/tmp/n1")
+    fields = {"project": project, "source_type": "decklink", "node": node}
+    first = Recorder.objects.create(name="A", address="0", **fields)
+    second = Recorder.objects.create(name="B", address="1", **fields)
+    booking = book(first, EIGHT, EIGHT + HOUR, now=NOW)
+    book(second, EIGHT, EIGHT + HOUR, now=NOW)
+    first.address = "2"
+    first.save()
+    assert hold_ports_anew(first, NOW) == []
+    assert Reservation.objects.standing().get(owner=booking.owner).port.number == 2
+    first.address = "1"
+    first.save()
+    [problem] = hold_ports_anew(first, NOW)
+    assert "is held by B" in problem

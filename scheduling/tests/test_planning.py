@@ -7,7 +7,7 @@ import pytest
 
 from scheduling import planning
 from scheduling.bookings import BookingRefused, book
-from scheduling.editing import NotPossible, restore, skip
+from scheduling.editing import NotPossible, extend, restore, skip
 from scheduling.models import Booking, Recorder, Schedule
 from scheduling.planning import plan_ahead
 from scheduling.replanning import pause, replan, resume
@@ -272,3 +272,60 @@ def test_the_same_occurrence_cannot_be_booked_twice(evening: Schedule) -> None:
     known = evening.bookings.order_by("starts_at")[0]
     with pytest.raises(BookingRefused):
         book(evening.recorder, known.starts_at, known.ends_at, now=NOW)
+
+
+def test_a_schedule_edited_while_it_was_paused_resumes_with_the_new_rule(evening: Schedule) -> None:
+    """R-12: not one window of the old rule comes back."""
+    plan_ahead(evening, NOW)
+    pause(evening, now=NOW, by="anna")
+    evening.start_time = time(21)
+    evening.save()
+    replan(evening, NOW)
+
+    resume(evening, now=NOW, by="anna")
+
+    found = starts(evening)
+    assert len(found) == 14
+    assert {moment.hour for moment in found} == {19, 20}
+    assert starts(evening, State.SKIPPED) == []
+
+
+def test_what_somebody_changed_by_hand_survives_an_edit_of_the_rule(evening: Schedule) -> None:
+    """R-12: and the page says so."""
+    plan_ahead(evening, NOW)
+    extended = evening.bookings.order_by("starts_at")[1]
+    extend(extended, 900, now=NOW, by="anna")
+    evening.name = "Renamed"
+    evening.save()
+
+    changes = replan(evening, NOW)
+
+    extended.refresh_from_db()
+    assert extended.ends_at - extended.starts_at == HOUR * 1.25
+    assert f"1 changed by hand before and left so (booking {extended.pk})" in changes.in_words()
+
+
+def test_replace_gives_nothing_up_for_a_booking_it_cannot_have(evening: Schedule, camera: Recorder) -> None:
+    """Both or neither: one of the two in the way records already."""
+    at = datetime(2026, 3, 21, 18, 50, tzinfo=UTC)
+    running = book(camera, at, at + HOUR / 2, now=NOW, title="Running")
+    planned = book(camera, at + HOUR / 2, at + HOUR, now=NOW, title="Planned")
+    Booking.objects.filter(pk=running.pk).update(state=State.RECORDING)
+    Schedule.objects.update(overlap="replace")
+    evening.refresh_from_db()
+
+    plan = plan_ahead(evening, NOW)
+
+    planned.refresh_from_db()
+    assert planned.state == State.PLANNED
+    assert [booking.planned_start_at for booking in plan.skipped] == [datetime(2026, 3, 21, 19, tzinfo=UTC)]
+
+
+def test_planning_with_a_rule_that_was_changed_meanwhile_does_nothing(evening: Schedule) -> None:
+    """The loop reads, an admin saves, the loop plans: only the stored rule counts."""
+    stale = Schedule.objects.get(pk=evening.pk)
+    Schedule.objects.update(start_time=time(21))
+    assert plan_ahead(stale, NOW).added == []
+    Schedule.objects.all().delete()
+    assert plan_ahead(stale, NOW).added == []
+    assert not Booking.objects.exists()

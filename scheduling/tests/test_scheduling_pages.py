@@ -103,7 +103,10 @@ def test_a_planned_one_can_be_moved_and_a_running_one_gets_another_end(
     page = boss.get(url).content.decode()
     assert 'name="starts_at_0"' not in page
     assert 'name="ends_at_0"' in page
-    assert boss.post(url, form(camera, noon, noon + 3 * HOUR, "Later")).status_code == 302
+    stale = form(camera, noon, noon + 3 * HOUR, "Later")
+    assert "only its end can be changed" in boss.post(url, stale).content.decode()
+    fresh = {name: value for name, value in stale.items() if not name.startswith("starts_at")}
+    assert boss.post(url, fresh).status_code == 302
     booking.refresh_from_db()
     assert (booking.starts_at, booking.ends_at) == (noon + HOUR, noon + 3 * HOUR)
 
@@ -431,3 +434,18 @@ def test_the_feed_needs_its_link_and_nothing_else(camera: Recorder, boss: Client
     shown = boss.get(reverse("admin:scheduling_calendarfeed_changelist")).content.decode()
     assert "/calendar/" in shown
     assert "shown only this once" in shown
+
+
+def test_a_page_that_lay_open_changes_only_what_was_changed_on_it(
+    boss: Client, camera: Recorder, noon: datetime
+) -> None:
+    """R-12: Anna opens it, Bert extends, Anna corrects the title: the end is Bert's."""
+    booking = book(camera, noon, noon + HOUR, now=timezone.now(), title="Nwes")
+    shown = form(camera, noon, noon + HOUR, "News")
+    shown |= {f"initial-{name}": shown[name] for name in shown if name.startswith(("starts_at", "ends_at"))}
+    Booking.objects.update(ends_at=noon + 2 * HOUR, closes_at=noon + 2 * HOUR)
+
+    assert boss.post(reverse("admin:scheduling_booking_change", args=[booking.pk]), shown).status_code == 302
+
+    booking.refresh_from_db()
+    assert (booking.title, booking.ends_at) == ("News", noon + 2 * HOUR)

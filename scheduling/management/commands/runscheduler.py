@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 import psycopg
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError
 
@@ -32,6 +33,7 @@ class Command(BaseCommand):
 
     def _run_once(self, loop: Loop) -> None:
         never, _ = os.pipe()
+        settings.LEADER_LOCK_TRY_SECONDS = min(settings.LEADER_LOCK_TRY_SECONDS, 2.0)  # whoever leads, leads
         try:
             loop.leader.open()
             if not loop.leader.try_to_lead(never):
