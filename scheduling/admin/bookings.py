@@ -11,22 +11,19 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
-from unfold.decorators import action, display
+from unfold.decorators import action
 from unfold.enums import ActionVariant
-from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
 from scheduling import editing, manual, padding
+from scheduling.admin.booking_facts import BookingFacts
+from scheduling.admin.booking_form import BookingForm
 from scheduling.admin.feedback import explain, tell
 from scheduling.admin.filters import OutcomeFilter, WhenFilter
-from scheduling.bookings import BookingRefused, book
+from scheduling.bookings import BookingRefused
 from scheduling.models import Booking, BookingEvent
-from scheduling.models.schedule import MAX_LENGTH
 from station import audit
 from station.admin.base import EventInline, MachineAdmin, VisibleFilter, redirect_after_dialog, report, who
-from station.badges import badge, lines, stamp, state_badge
-from station.clock import database_now, house_time, spoken
+from station.clock import database_now, house_time
 
 State = Booking.State
 BEFORE = (State.PLANNED, State.ARMED)
@@ -37,78 +34,12 @@ def _dialog(title: str, description: str, submit: str) -> dict[str, Any]:
     return {"title": title, "description": description, "form_submit_text": submit}
 
 
-class BookingForm(forms.ModelForm):
-    """Booking happens while the form is checked, so that a refusal stands on the form, explained (R-13)."""
-
-    # What the person was shown goes along: only what she changed is changed, whatever others did meanwhile.
-    starts_at = forms.SplitDateTimeField(
-        label="Starts", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True
-    )
-    ends_at = forms.SplitDateTimeField(label="Ends", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True)
-    by = ""
-    may_book: Callable[[Any], bool] = staticmethod(lambda recorder: True)
-
-    class Meta:
-        model = Booking
-        fields = ["recorder", "title", "starts_at", "ends_at"]
-
-    def clean(self) -> dict[str, Any]:
-        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        if self.errors:
-            return cleaned
-        now = database_now()
-        starts_at = cleaned.get("starts_at", self.instance.starts_at)
-        ends_at = cleaned.get("ends_at", self.instance.ends_at)
-        if ends_at <= starts_at:
-            self.add_error("ends_at", "The end must come after the start.")
-        elif ends_at - starts_at > MAX_LENGTH:
-            self.add_error("ends_at", "At most seven days.")
-        elif ends_at <= now and "ends_at" in self.changed_data:
-            self.add_error("ends_at", "That is past.")
-        if not self.errors:
-            try:
-                self._carry_out(cleaned, starts_at, ends_at, now)
-            except BookingRefused as refusal:
-                recorder = cleaned.get("recorder") or self.instance.recorder
-                self.add_error(None, explain(refusal, recorder, ends_at - starts_at, cleaned.get("title", "")))
-            except editing.NotPossible as fault:
-                self.add_error(None, str(fault))
-        return cleaned
-
-    def _carry_out(self, cleaned: dict[str, Any], starts_at: datetime, ends_at: datetime, now: datetime) -> None:
-        booking = self.instance
-        if booking.pk is None:
-            if not self.may_book(cleaned["recorder"]):
-                raise BookingRefused("You may not book this recorder.")
-            made = book(cleaned["recorder"], starts_at, ends_at, now=now, by=self.by, title=cleaned["title"])
-            self.instance = made
-            return
-        stored = Booking.objects.select_related("recorder").get(pk=booking.pk)
-        if "starts_at_0" in self.data and "starts_at" not in self.fields:
-            raise editing.NotPossible(f"{stored} is {stored.state_word} by now: only its end can be changed.")
-        if "starts_at" in self.changed_data:
-            new_end = ends_at if "ends_at" in self.changed_data else stored.ends_at
-            editing.move_window(stored, starts_at, new_end, now=now, by=self.by)
-        elif "ends_at" in self.changed_data:
-            editing.change_end(stored, ends_at, now=now, by=self.by)
-        Booking.objects.filter(pk=booking.pk).update(title=cleaned.get("title", booking.title))
-
-    def _post_clean(self) -> None:
-        """The booking is stored already, by the one function that may: nothing is to be built from the fields."""
-
-    def save(self, commit: bool = True) -> Booking:
-        self.save_m2m = lambda: None  # type: ignore[method-assign]
-        self.instance.refresh_from_db()
-        instance: Booking = self.instance
-        return instance
-
-
 class BookingEventInline(EventInline):
     model = BookingEvent
 
 
 @admin.register(Booking)
-class BookingAdmin(MachineAdmin):
+class BookingAdmin(BookingFacts, MachineAdmin):
     form = BookingForm
     list_display = ["__str__", "state_shown", "recorder", "starts_shown", "ends_shown", "recorded", "size", "made_by"]
     list_filter = [
@@ -191,83 +122,6 @@ class BookingAdmin(MachineAdmin):
         audit.record(who(request), "change" if change else "add", obj, after=after)
         if padding.is_short_of_padding(obj):
             messages.info(request, f"{padding.words(obj).capitalize()}: its neighbours need the rest.")
-
-    # --- what is shown ---
-
-    @display(description="Starts", ordering="starts_at")
-    def starts_shown(self, obj: Booking) -> str:
-        return stamp(obj.starts_at)
-
-    @display(description="Ends", ordering="ends_at")
-    def ends_shown(self, obj: Booking) -> str:
-        return stamp(obj.ends_at)
-
-    @display(description="State", ordering="state")
-    def state_shown(self, obj: Booking) -> SafeString:
-        word = badge("REC", "yellow") if obj.state == State.RECORDING else state_badge(obj)
-        reason = obj.get_skip_reason_display() if obj.state == State.SKIPPED and obj.skip_reason else ""
-        return format_html("{} {}", word, reason)
-
-    @display(description="Window")
-    def window_shown(self, obj: Booking) -> str:
-        length = spoken((obj.ends_at - obj.starts_at).total_seconds())
-        return f"{house_time(obj.starts_at)} to {house_time(obj.ends_at)} ({length})"
-
-    @display(description="Padding")
-    def padding_shown(self, obj: Booking) -> str:
-        return padding.words(obj).removeprefix("padding ")
-
-    @display(description="By")
-    def made_by(self, obj: Booking) -> SafeString | str:
-        if obj.schedule is None:
-            return obj.requested_by
-        url = reverse("admin:scheduling_schedule_change", args=[obj.schedule_id])
-        return format_html('<a class="underline" href="{}">{}</a>', url, obj.schedule)
-
-    @display(description="Recorded")
-    def recorded(self, obj: Booking) -> str:
-        return spoken(sum(float(part.get("seconds", 0)) for part in obj.parts)) if obj.parts else "–"
-
-    @display(description="Size", ordering="size_bytes")
-    def size(self, obj: Booking) -> str:
-        return f"{obj.size_bytes / 1e6:.1f} MB, {obj.frames} frames" if obj.size_bytes else "–"
-
-    @display(description="Punctuality")
-    def punctuality_shown(self, obj: Booking) -> SafeString | str:
-        moments = [
-            ("opens", obj.opens_at),
-            ("claimed", obj.claimed_at),
-            ("dispatched", obj.dispatched_at),
-            ("worker up", obj.container_at),
-            ("first frame", obj.first_frame_at),
-            ("first byte", obj.first_byte_at),
-        ]
-        rows = [f"{name}: {_against(moment, obj.opens_at)}" for name, moment in moments[1:] if moment]
-        return lines(rows) if rows else "–"
-
-    @display(description="Pre-flight")
-    def preflight_shown(self, obj: Booking) -> SafeString | str:
-        if not obj.preflight:
-            return f"first look {house_time(obj.next_preflight_at)}" if obj.next_preflight_at else "–"
-        rows = [f"{'✓' if each['is_good'] else '✗'} {each['name']}: {each['text']}" for each in obj.preflight]
-        return lines([*rows, f"looked {house_time(obj.preflight_at)}" if obj.preflight_at else ""])
-
-    @display(description="Parts")
-    def parts_shown(self, obj: Booking) -> SafeString | str:
-        return _listed(
-            f"{part['file']}: {part['seconds']:.1f} s, {part['bytes'] / 1e6:.1f} MB, {part['end_reason'] or 'growing'}"
-            for part in obj.parts
-        )
-
-    @display(description="Gaps")
-    def gaps_shown(self, obj: Booking) -> SafeString | str:
-        return _listed(
-            f"{gap['from_at']} to {gap['to_at']}: {gap['seconds']:.1f} s, {gap['reason']}" for gap in obj.gaps
-        )
-
-    @display(description="Errors")
-    def errors_shown(self, obj: Booking) -> SafeString | str:
-        return _listed(f"attempt {each['attempt']}, {each['at']}: {each['error']}" for each in obj.errors[-20:])
 
     # --- what can be done; a button is there only where it would work ---
 
@@ -480,13 +334,3 @@ class BookingAdmin(MachineAdmin):
 
 def _action_of(request: HttpRequest) -> str:
     return request.path.rstrip("/").rpartition("/")[2].replace("-", " ")
-
-
-def _against(moment: datetime, opens_at: datetime) -> str:
-    seconds = (moment - opens_at).total_seconds()
-    return f"{house_time(moment)} ({seconds:+.3f} s)"
-
-
-def _listed(items: Any) -> SafeString | str:
-    rows = list(items)
-    return lines(rows) if rows else "none"

@@ -1,0 +1,105 @@
+"""What a booking's page and the list tell of it."""
+
+from datetime import datetime
+from typing import Any
+
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from scheduling import padding
+from scheduling.models import Booking
+from station.badges import badge, lines, stamp, state_badge
+from station.clock import house_time, spoken
+
+State = Booking.State
+
+
+class BookingFacts:
+    """Columns and read-only fields."""
+
+    @display(description="Starts", ordering="starts_at")
+    def starts_shown(self, obj: Booking) -> str:
+        return stamp(obj.starts_at)
+
+    @display(description="Ends", ordering="ends_at")
+    def ends_shown(self, obj: Booking) -> str:
+        return stamp(obj.ends_at)
+
+    @display(description="State", ordering="state")
+    def state_shown(self, obj: Booking) -> SafeString:
+        word = badge("REC", "yellow") if obj.state == State.RECORDING else state_badge(obj)
+        reason = obj.get_skip_reason_display() if obj.state == State.SKIPPED and obj.skip_reason else ""
+        return format_html("{} {}", word, reason)
+
+    @display(description="Window")
+    def window_shown(self, obj: Booking) -> str:
+        length = spoken((obj.ends_at - obj.starts_at).total_seconds())
+        return f"{house_time(obj.starts_at)} to {house_time(obj.ends_at)} ({length})"
+
+    @display(description="Padding")
+    def padding_shown(self, obj: Booking) -> str:
+        return padding.words(obj).removeprefix("padding ")
+
+    @display(description="By")
+    def made_by(self, obj: Booking) -> SafeString | str:
+        if obj.schedule is None:
+            return obj.requested_by
+        url = reverse("admin:scheduling_schedule_change", args=[obj.schedule_id])
+        return format_html('<a class="underline" href="{}">{}</a>', url, obj.schedule)
+
+    @display(description="Recorded")
+    def recorded(self, obj: Booking) -> str:
+        return spoken(sum(float(part.get("seconds", 0)) for part in obj.parts)) if obj.parts else "–"
+
+    @display(description="Size", ordering="size_bytes")
+    def size(self, obj: Booking) -> str:
+        return f"{obj.size_bytes / 1e6:.1f} MB, {obj.frames} frames" if obj.size_bytes else "–"
+
+    @display(description="Punctuality")
+    def punctuality_shown(self, obj: Booking) -> SafeString | str:
+        moments = [
+            ("opens", obj.opens_at),
+            ("claimed", obj.claimed_at),
+            ("dispatched", obj.dispatched_at),
+            ("worker up", obj.container_at),
+            ("first frame", obj.first_frame_at),
+            ("first byte", obj.first_byte_at),
+        ]
+        rows = [f"{name}: {_against(moment, obj.opens_at)}" for name, moment in moments[1:] if moment]
+        return lines(rows) if rows else "–"
+
+    @display(description="Pre-flight")
+    def preflight_shown(self, obj: Booking) -> SafeString | str:
+        if not obj.preflight:
+            return f"first look {house_time(obj.next_preflight_at)}" if obj.next_preflight_at else "–"
+        rows = [f"{'✓' if each['is_good'] else '✗'} {each['name']}: {each['text']}" for each in obj.preflight]
+        return lines([*rows, f"looked {house_time(obj.preflight_at)}" if obj.preflight_at else ""])
+
+    @display(description="Parts")
+    def parts_shown(self, obj: Booking) -> SafeString | str:
+        return _listed(
+            f"{part['file']}: {part['seconds']:.1f} s, {part['bytes'] / 1e6:.1f} MB, {part['end_reason'] or 'growing'}"
+            for part in obj.parts
+        )
+
+    @display(description="Gaps")
+    def gaps_shown(self, obj: Booking) -> SafeString | str:
+        return _listed(
+            f"{gap['from_at']} to {gap['to_at']}: {gap['seconds']:.1f} s, {gap['reason']}" for gap in obj.gaps
+        )
+
+    @display(description="Errors")
+    def errors_shown(self, obj: Booking) -> SafeString | str:
+        return _listed(f"attempt {each['attempt']}, {each['at']}: {each['error']}" for each in obj.errors[-20:])
+
+
+def _against(moment: datetime, opens_at: datetime) -> str:
+    seconds = (moment - opens_at).total_seconds()
+    return f"{house_time(moment)} ({seconds:+.3f} s)"
+
+
+def _listed(items: Any) -> SafeString | str:
+    rows = list(items)
+    return lines(rows) if rows else "none"
