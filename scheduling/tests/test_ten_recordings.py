@@ -12,7 +12,7 @@ from station.clock import database_now
 from testing.media import decode
 from testing.waiting import wait_until
 
-pytestmark = [pytest.mark.docker, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.django_db(transaction=True)]
 
 COUNT = 10
 WINDOW = timedelta(seconds=60)
