@@ -30,6 +30,7 @@ PAGES = [
     "scheduling/schedule/add/",
     "scheduling/schedule/1/change/",
     "scheduling/booking/",
+    "scheduling/booking/?when=all",
     "scheduling/booking/add/",
     "scheduling/booking/1/change/",
     "scheduling/calendarfeed/add/",
@@ -231,7 +232,7 @@ def test_no_page_has_an_accessibility_violation_or_a_console_error(
     found: dict[str, list[str]] = {}
     for path in PAGES:
         page.goto(f"{airlock.url}admin/{path}")
-        name = path.strip("/").replace("/", "-") or "index"
+        name = re.sub(r"[^a-z0-9]+", "-", path).strip("-") or "index"
         page.screenshot(path=shots / f"{name}-{scheme}-{width}.png")
         overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert overflow <= 0, f"{path} is wider than the screen by {overflow} px"

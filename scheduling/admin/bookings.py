@@ -18,7 +18,7 @@ from scheduling import editing, manual, padding
 from scheduling.admin.booking_facts import BookingFacts
 from scheduling.admin.booking_form import BookingForm
 from scheduling.admin.feedback import explain, tell
-from scheduling.admin.filters import OutcomeFilter, WhenFilter
+from scheduling.admin.filters import OutcomeFilter, WhenFilter, is_first_look
 from scheduling.bookings import BookingRefused
 from scheduling.models import Booking, BookingEvent
 from station import audit
@@ -112,6 +112,10 @@ class BookingAdmin(BookingFacts, MachineAdmin):
             except (KeyError, ValueError):
                 initial.pop(name, None)
         return initial
+
+    def get_ordering(self, request: HttpRequest) -> list[str]:
+        """What is on and next reads like a running order; history reads backwards."""
+        return ["starts_at", "id"] if is_first_look(request) else ["-starts_at", "-id"]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # what was to happen stays on record: skip or cancel it

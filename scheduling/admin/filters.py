@@ -13,6 +13,12 @@ from station.clock import house_zone
 
 State = Booking.State
 DAY = timedelta(days=1)
+RECENT = timedelta(hours=2)
+
+
+def is_first_look(request: HttpRequest) -> bool:
+    """The list as one comes to it, nothing searched or filtered yet: what matters then is what is on now and next."""
+    return not set(request.GET) - {"p", "o", "_changelist_filters"}
 
 
 class WhenFilter(admin.SimpleListFilter):
@@ -20,7 +26,14 @@ class WhenFilter(admin.SimpleListFilter):
     parameter_name = "when"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("today", "Today"), ("tomorrow", "Tomorrow"), ("next7", "Next 7 days"), ("past7", "Past 7 days")]
+        words = {"today": "Today", "tomorrow": "Tomorrow", "next7": "Next 7 days", "past7": "Past 7 days", "all": "All"}
+        return list(words.items())
+
+    def choices(self, changelist: Any) -> Any:
+        """The choice without a parameter is the first look, not everything."""
+        first, *others = super().choices(changelist)
+        yield {**first, "display": "Now and next"}
+        yield from others
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Booking]) -> QuerySet[Booking]:
         """By the house's days: whatever has a part of its window in that time."""
@@ -32,6 +45,8 @@ class WhenFilter(admin.SimpleListFilter):
             "next7": (now, now + 7 * DAY),
             "past7": (now - 7 * DAY, now),
         }
+        if is_first_look(request):
+            return queryset.filter(starts_at__lt=now + DAY, ends_at__gt=now - RECENT)
         if self.value() not in spans:
             return queryset
         begins, ends = spans[str(self.value())]

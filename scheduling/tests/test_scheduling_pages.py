@@ -157,6 +157,7 @@ def test_extend_skip_restore_and_cancel_by_button(boss: Client, camera: Recorder
 
 
 def test_actions_on_many_say_what_was_left_as_it_is(boss: Client, camera: Recorder, noon: datetime) -> None:
+    noon -= 20 * HOUR
     first = book(camera, noon, noon + HOUR, now=timezone.now(), title="One")
     second = book(camera, noon + HOUR, noon + 2 * HOUR, now=timezone.now(), title="Two")
     Booking.objects.filter(pk=second.pk).update(state=State.COMPLETED)
@@ -449,3 +450,17 @@ def test_a_page_that_lay_open_changes_only_what_was_changed_on_it(
 
     booking.refresh_from_db()
     assert (booking.title, booking.ends_at) == ("News", noon + 2 * HOUR)
+
+
+def test_the_list_opens_on_what_is_on_now_and_next(boss: Client, camera: Recorder) -> None:
+    """A fortnight of planned recordings must not bury tonight's; the rest is one click away."""
+    now = timezone.now()
+    for title, hours in (("Soonest", 1), ("Later", 3), ("Faraway", 72)):
+        book(camera, now + hours * HOUR, now + (hours + 1) * HOUR, now=now, title=title)
+    url = reverse("admin:scheduling_booking_changelist")
+    page = boss.get(url).content.decode()
+    assert page.index("Soonest") < page.index("Later")
+    assert "Faraway" not in page
+    assert "Now and next" in page
+    assert "Faraway" in boss.get(f"{url}?when=all").content.decode()
+    assert "Faraway" in boss.get(f"{url}?q=Faraway").content.decode()
