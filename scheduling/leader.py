@@ -109,7 +109,7 @@ class Leader:
         try:
             refuse_pooling(connection)
             connection.execute(f"SET lock_timeout = '{int(settings.LEADER_LOCK_TRY_SECONDS * 1000)}ms'")
-        except BaseException:
+        except BaseException:  # whatever it is, Ctrl-C included, leaves no connection behind
             connection.close()
             raise
         connection.add_notify_handler(lambda notice: self._note(notice.payload.encode()))

@@ -100,7 +100,7 @@ def _look_at(booking: Booking) -> None:
             reconcile_soon(booking.owner)
     except (OperationalError, InterfaceError):
         raise  # the database is away: nothing can be done or told
-    except Exception as error:
+    except Exception as error:  # a fault in one booking must not stop the others, and somebody must hear of it
         logger.exception("A booking could not be looked after. booking=%s", booking.pk)
         text = redact(f"{type(error).__name__}: {error}")
         _alert(booking, "trouble", f"{booking} could not be looked after", text, database_now(), Severity.CRITICAL)

@@ -21,7 +21,6 @@ State = Booking.State
 # Left out by planning or by a pause, not by a person: the rule as it is now decides anew.
 REPLANNED_SKIPS = (Booking.Skip.CONFLICT, Booking.Skip.PAUSED)
 WINDOW = ("recorder_id", "starts_at", "ends_at", "pad_before_seconds", "pad_after_seconds")
-POLICY = ("title", "late_start", "min_useful_seconds", "max_late_seconds")
 
 
 @dataclass

@@ -197,8 +197,7 @@ class Play:
             states[booking.state] += 1
             story = f"{booking} ({booking.state}): " + " | ".join(str(event) for event in booking.events.all())
             if booking.state == "partial":
-                late = f"{booking.late_by_seconds or 0:.1f} s late, {len(booking.parts)} part(s)"
-                self.say(f"partial: {booking}, {late}, {booking.events.last().note}")
+                self.say(f"partial: {booking}: {timeline(booking)}")
             if not booking.is_over:
                 wrong["stuck"].append(story)
             elif booking.state not in {"completed", "partial"}:
@@ -226,6 +225,16 @@ class Play:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def timeline(booking: Any) -> str:
+    """What happened to it and its workers, in seconds after its window opened."""
+    from nodes.models import WorkloadEvent
+
+    events = [*booking.events.all(), *WorkloadEvent.objects.filter(subject__owner=booking.owner)]
+    told = sorted((event.at, f"{event.new} ({event.note})" if event.note else event.new) for event in events)
+    told += [(datetime.fromisoformat(part["first_frame_at"]), "FIRST FRAME") for part in booking.parts]
+    return " | ".join(f"{(at - booking.opens_at).total_seconds():+.1f} {word}" for at, word in sorted(told))
 
 
 def overlapping(parts: list[dict[str, Any]]) -> list[str]:

@@ -22,16 +22,42 @@ from scheduling.admin.filters import OutcomeFilter, WhenFilter, is_first_look
 from scheduling.bookings import BookingRefused
 from scheduling.models import Booking, BookingEvent
 from station import audit
-from station.admin.base import EventInline, MachineAdmin, VisibleFilter, redirect_after_dialog, report, who
+from station.admin.base import EventInline, MachineAdmin, VisibleFilter, dialog, redirect_after_dialog, report, who
 from station.clock import database_now, house_time
 
 State = Booking.State
 BEFORE = (State.PLANNED, State.ARMED)
 
 
-def _dialog(title: str, description: str, submit: str) -> dict[str, Any]:
-    """With a dialog, unfold's actions are POST with CSRF; without one they would run on GET (S-02)."""
-    return {"title": title, "description": description, "form_submit_text": submit}
+# In which states each thing can be done; the buttons, the actions of the list and their refusals all follow this.
+POSSIBLE: dict[str, tuple[str, ...]] = {
+    "start_early": (State.PLANNED,),
+    "stop": editing.RUNNING,
+    "extend": (*BEFORE, *editing.RUNNING),
+    "skip": BEFORE,
+    "restore": (State.SKIPPED, State.CANCELLED),
+    "cancel": (*BEFORE, *editing.RUNNING),
+}
+
+
+def _extension(minutes: int) -> Any:
+    """The button that lets a booking end so many minutes later."""
+
+    def extend(self: "BookingAdmin", request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
+        def act(booking: Booking) -> None:
+            manual.extend_booking(booking, minutes, by=who(request))
+            messages.success(request, f"{booking} ends {house_time(booking.ends_at)} now.")
+
+        return self._do(request, object_id, act)
+
+    extend.__name__ = f"extend_{minutes}"  # unfold finds actions by it
+    return action(
+        description=f"+{minutes} min",
+        icon="more_time",
+        permissions=["extend"],
+        url_path=f"extend-{minutes}",
+        dialog=dialog(f"{minutes} minutes more?", f"It ends {minutes} minutes later.", "Extend"),
+    )(extend)
 
 
 class BookingEventInline(EventInline):
@@ -134,27 +160,28 @@ class BookingAdmin(BookingFacts, MachineAdmin):
             obj = self.get_queryset(request).filter(pk=obj).first()
         return bool(request.user.has_perm("scheduling.operate_recorder", obj))
 
-    def _can(self, request: HttpRequest, obj: Any, *states: str) -> bool:
+    def _can(self, request: HttpRequest, obj: Any, what: str) -> bool:
         booking = obj if isinstance(obj, Booking) else self.get_queryset(request).filter(pk=obj).first()
-        return booking is not None and booking.state in states and self.has_operate_permission(request, booking)
+        is_possible = booking is not None and booking.state in POSSIBLE[what]
+        return is_possible and self.has_operate_permission(request, booking)
 
     def has_start_early_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._can(request, obj, State.PLANNED)
+        return self._can(request, obj, "start_early")
 
     def has_stop_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._can(request, obj, *editing.RUNNING)
+        return self._can(request, obj, "stop")
 
     def has_extend_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._can(request, obj, *BEFORE, *editing.RUNNING)
+        return self._can(request, obj, "extend")
 
     def has_skip_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._can(request, obj, *BEFORE)
+        return self._can(request, obj, "skip")
 
     def has_restore_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._can(request, obj, State.SKIPPED, State.CANCELLED)
+        return self._can(request, obj, "restore")
 
     def has_cancel_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._can(request, obj, *BEFORE, *editing.RUNNING)
+        return self._can(request, obj, "cancel")
 
     @action(
         description="Start now",
@@ -162,7 +189,7 @@ class BookingAdmin(BookingFacts, MachineAdmin):
         permissions=["start_early"],
         url_path="start-early",
         variant=ActionVariant.PRIMARY,
-        dialog=_dialog("Start it now?", "It starts at once instead of at its planned time and keeps its end.", "Start"),
+        dialog=dialog("Start it now?", "It starts at once instead of at its planned time and keeps its end.", "Start"),
     )
     def start_early(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         return self._do(request, object_id, lambda booking: tell(request, manual.start_early(booking, by=who(request))))
@@ -173,51 +200,21 @@ class BookingAdmin(BookingFacts, MachineAdmin):
         permissions=["stop"],
         url_path="stop",
         variant=ActionVariant.DANGER,
-        dialog=_dialog("Stop the recording?", "What was recorded is kept. The rest is not recorded.", "Stop"),
+        dialog=dialog("Stop the recording?", "What was recorded is kept. The rest is not recorded.", "Stop"),
     )
     def stop(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         return self._do(
             request, object_id, lambda booking: tell(request, manual.stop_booking(booking, by=who(request)))
         )
 
-    @action(
-        description="+15 min",
-        icon="more_time",
-        permissions=["extend"],
-        url_path="extend-15",
-        dialog=_dialog("15 minutes more?", "It ends a quarter of an hour later.", "Extend"),
-    )
-    def extend_15(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        return self._extend(request, object_id, 15)
-
-    @action(
-        description="+30 min",
-        icon="more_time",
-        permissions=["extend"],
-        url_path="extend-30",
-        dialog=_dialog("30 minutes more?", "It ends half an hour later.", "Extend"),
-    )
-    def extend_30(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        return self._extend(request, object_id, 30)
-
-    @action(
-        description="+60 min",
-        icon="more_time",
-        permissions=["extend"],
-        url_path="extend-60",
-        dialog=_dialog("60 minutes more?", "It ends an hour later.", "Extend"),
-    )
-    def extend_60(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        return self._extend(request, object_id, 60)
+    extend_15, extend_30, extend_60 = _extension(15), _extension(30), _extension(60)
 
     @action(
         description="Skip",
         icon="event_busy",
         permissions=["skip"],
         url_path="skip",
-        dialog=_dialog(
-            "Skip this one?", "Only this one is left out; the schedule goes on. It can be restored.", "Skip"
-        ),
+        dialog=dialog("Skip this one?", "Only this one is left out; the schedule goes on. It can be restored.", "Skip"),
     )
     def skip(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         return self._do(request, object_id, lambda booking: self._skip(request, booking))
@@ -227,7 +224,7 @@ class BookingAdmin(BookingFacts, MachineAdmin):
         icon="undo",
         permissions=["restore"],
         url_path="restore",
-        dialog=_dialog("Restore it?", "It is planned again, if the recorder is still free then.", "Restore"),
+        dialog=dialog("Restore it?", "It is planned again, if the recorder is still free then.", "Restore"),
     )
     def restore(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         return self._do(request, object_id, lambda booking: self._restore(request, booking))
@@ -238,7 +235,7 @@ class BookingAdmin(BookingFacts, MachineAdmin):
         permissions=["cancel"],
         url_path="cancel",
         variant=ActionVariant.DANGER,
-        dialog=_dialog("Cancel this booking?", "If it runs, it is stopped; files already written stay.", "Cancel it"),
+        dialog=dialog("Cancel this booking?", "If it runs, it is stopped; files already written stay.", "Cancel it"),
     )
     def cancel(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         return self._do(request, object_id, lambda booking: self._cancel(request, booking))
@@ -262,13 +259,6 @@ class BookingAdmin(BookingFacts, MachineAdmin):
             )
         return redirect_after_dialog(reverse("admin:scheduling_booking_change", args=[object_id]))
 
-    def _extend(self, request: HttpRequest, object_id: int, minutes: int) -> HttpResponse:
-        def act(booking: Booking) -> None:
-            manual.extend_booking(booking, minutes, by=who(request))
-            messages.success(request, f"{booking} ends {house_time(booking.ends_at)} now.")
-
-        return self._do(request, object_id, act)
-
     def _skip(self, request: HttpRequest, booking: Booking) -> None:
         if editing.skip(booking, now=database_now(), by=who(request)):
             messages.success(request, f"{booking} ({house_time(booking.starts_at)}) is skipped.")
@@ -289,21 +279,21 @@ class BookingAdmin(BookingFacts, MachineAdmin):
             outcome = manual.stop_booking(booking, by=who(request))
             return outcome.booking is not None and outcome.booking.is_over, outcome.text
 
-        self._report(request, queryset, act, "stopped", *editing.RUNNING)
+        self._report(request, queryset, act, "stop", "stopped")
 
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Booking]) -> None:
         def act(booking: Booking) -> tuple[bool, str]:
             return manual.cancel_booking(booking, by=who(request)), booking.state_word
 
-        self._report(request, queryset, act, "cancelled", *BEFORE, *editing.RUNNING)
+        self._report(request, queryset, act, "cancel", "cancelled")
 
     @admin.action(description="Skip", permissions=["operate"])
     def skip_selected(self, request: HttpRequest, queryset: QuerySet[Booking]) -> None:
         def act(booking: Booking) -> tuple[bool, str]:
             return editing.skip(booking, now=database_now(), by=who(request)), booking.state_word
 
-        self._report(request, queryset, act, "skipped", *BEFORE)
+        self._report(request, queryset, act, "skip", "skipped")
 
     @admin.action(description="Restore", permissions=["operate"])
     def restore_selected(self, request: HttpRequest, queryset: QuerySet[Booking]) -> None:
@@ -311,20 +301,20 @@ class BookingAdmin(BookingFacts, MachineAdmin):
             editing.restore(booking, now=database_now(), by=who(request))
             return True, ""
 
-        self._report(request, queryset, act, "planned again", State.SKIPPED, State.CANCELLED)
+        self._report(request, queryset, act, "restore", "planned again")
 
     def _report(
         self,
         request: HttpRequest,
         queryset: QuerySet[Booking],
         act: Callable[[Booking], tuple[bool, str]],
+        what: str,
         done: str,
-        *states: str,
     ) -> None:
         def one(booking: Booking) -> tuple[bool, str]:
             if not self.has_operate_permission(request, booking):
                 return False, "not yours"
-            if booking.state not in states:
+            if booking.state not in POSSIBLE[what]:
                 return False, booking.state_word
             try:
                 is_good, text = act(booking)

@@ -13,7 +13,7 @@ from unfold.decorators import action
 from scheduling.calendars import make_feed
 from scheduling.models import CalendarFeed
 from station import audit
-from station.admin.base import StationAdmin, VisibleFilter, redirect_after_dialog, who
+from station.admin.base import StationAdmin, VisibleFilter, dialog, redirect_after_dialog, who
 from station.clock import database_now
 
 
@@ -50,11 +50,9 @@ class CalendarFeedAdmin(StationAdmin):
         icon="link",
         permissions=["change"],
         url_path="renew",
-        dialog={
-            "title": "Make a new link?",
-            "description": "The old link ends. Calendars that use it must be given the new one.",
-            "form_submit_text": "Make it",
-        },
+        dialog=dialog(
+            "Make a new link?", "The old link ends. Calendars that use it must be given the new one.", "Make it"
+        ),
     )
     def renew(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         feed: CalendarFeed = get_object_or_404(self.get_queryset(request), pk=object_id)

@@ -23,32 +23,29 @@ from scheduling.bookings import hold_ports_anew
 from scheduling.models import Booking, Recorder
 from scheduling.sources import EXAMPLES, SECRET_NAMES, SourceType
 from scheduling.views.recorders import now_context
-from station.admin.base import StationAdmin, VisibleFilter, redirect_after_dialog, who
+from station.admin.base import StationAdmin, VisibleFilter, dialog, redirect_after_dialog, who
 from station.badges import badge, lines, stamp, state_badge
 from station.clock import database_now, spoken
 from station.sealing import CannotOpen
 
-# With a dialog, unfold's actions are POST with CSRF; without one they would run on GET (S-02).
 START_ACTION: dict[str, Any] = {
     "description": "Start",
     "icon": "fiber_manual_record",
     "permissions": ["operate"],
-    "dialog": {
-        "title": "Start recording now?",
-        "description": "The recorder starts at once. If nobody stops it, it ends by itself after "
+    "dialog": dialog(
+        "Start recording now?",
+        "The recorder starts at once. If nobody stops it, it ends when the next booking starts, or after "
         f"{spoken(settings.RECORD_NOW_MAX.total_seconds())}.",
-        "form_submit_text": "Start",
-    },
+        "Start",
+    ),
 }
 STOP_ACTION: dict[str, Any] = {
     "description": "Stop",
     "icon": "stop",
     "permissions": ["operate"],
-    "dialog": {
-        "title": "Stop the recording?",
-        "description": "What was recorded is kept. The rest of the window is not recorded.",
-        "form_submit_text": "Stop",
-    },
+    "dialog": dialog(
+        "Stop the recording?", "What was recorded is kept. The rest of the window is not recorded.", "Stop"
+    ),
 }
 
 

@@ -22,7 +22,7 @@ from scheduling.replanning import discard, pause, replan, resume
 from scheduling.views.schedules import preview_context
 from scheduling.zones import zone_names
 from station import audit
-from station.admin.base import StationAdmin, VisibleFilter, redirect_after_dialog, report, who
+from station.admin.base import StationAdmin, VisibleFilter, dialog, redirect_after_dialog, report, who
 from station.badges import badge, stamp
 from station.clock import database_now
 
@@ -159,11 +159,11 @@ class ScheduleAdmin(StationAdmin):
         icon="pause",
         permissions=["pause"],
         url_path="pause",
-        dialog={
-            "title": "Pause this schedule?",
-            "description": "Its planned recordings are skipped until it is resumed. What runs now runs on.",
-            "form_submit_text": "Pause",
-        },
+        dialog=dialog(
+            "Pause this schedule?",
+            "Its planned recordings are skipped until it is resumed. What runs now runs on.",
+            "Pause",
+        ),
     )
     def pause(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         schedule = self._get(request, object_id)
@@ -177,11 +177,11 @@ class ScheduleAdmin(StationAdmin):
         icon="play_arrow",
         permissions=["resume"],
         url_path="resume",
-        dialog={
-            "title": "Resume this schedule?",
-            "description": "It goes on with its next window; what the pause skipped is planned again where it is free.",
-            "form_submit_text": "Resume",
-        },
+        dialog=dialog(
+            "Resume this schedule?",
+            "It goes on with its next window; what the pause skipped is planned again where it is free.",
+            "Resume",
+        ),
     )
     def resume(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         schedule = self._get(request, object_id)
