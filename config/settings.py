@@ -179,8 +179,9 @@ LAUNCH_AHEAD_SECONDS = env.float("LAUNCH_AHEAD_SECONDS", default=5.0)
 PLAN_AHEAD = timedelta(days=env.float("PLAN_AHEAD_DAYS", default=14.0))
 DISPATCH_THREADS = env.int("DISPATCH_THREADS", default=8)
 # The leader speaks at least this often; silent for longer than that, PostgreSQL ends its session and a standby leads.
-LEADER_HEARTBEAT_SECONDS = env.float("LEADER_HEARTBEAT_SECONDS", default=10.0)
-LEADER_SILENCE_SECONDS = env.float("LEADER_SILENCE_SECONDS", default=13.0)
+# (Not 10: PostgreSQL's own timer for idle statistics would wake the session again just before each word.)
+LEADER_HEARTBEAT_SECONDS = env.float("LEADER_HEARTBEAT_SECONDS", default=12.0)
+LEADER_SILENCE_SECONDS = env.float("LEADER_SILENCE_SECONDS", default=14.0)
 # How long a standby queues for the lock at a time: it holds up VACUUM that long, and each try costs a little.
 LEADER_LOCK_TRY_SECONDS = env.float("LEADER_LOCK_TRY_SECONDS", default=120.0)
 

@@ -1,4 +1,4 @@
-"""A small pool of threads for each node, so that a node that hangs delays only itself."""
+"""Two small pools of threads for each node: one that hangs delays only itself, and starts never queue behind looks."""
 
 import logging
 import threading
@@ -16,18 +16,26 @@ class NodePools:
     """At most one task of a kind under way per node; a second one of that kind is not queued but left out."""
 
     def __init__(self) -> None:
-        self._pools: dict[int, ThreadPoolExecutor] = {}
+        self._pools: dict[tuple[int, bool], ThreadPoolExecutor] = {}
         self._busy: dict[tuple[int, str], Future[None]] = {}
         self._lock = threading.Lock()
 
-    def submit(self, node_id: int, kind: str, task: Callable[[], object]) -> Future[None] | None:
-        """Run `task` on the node's pool unless its predecessor of the same kind is still at it."""
+    def submit(
+        self, node_id: int, kind: str, task: Callable[[], object], *, is_urgent: bool = False
+    ) -> Future[None] | None:
+        """Run `task` on the node's pool unless its predecessor of the same kind is still at it.
+
+        What starts or ends something is urgent and has threads of its own: dozens of looks at what runs well anyway,
+        each slow on a busy machine, must not stand before it.
+        """
         with self._lock:
             running = self._busy.get((node_id, kind))
             if running is not None and not running.done():
                 return None
-            pool = self._pools.setdefault(node_id, ThreadPoolExecutor(THREADS_PER_NODE, f"node-{node_id}"))
-            future = pool.submit(_guarded, kind, task)
+            if (node_id, is_urgent) not in self._pools:
+                name = f"node-{node_id}{'-urgent' if is_urgent else ''}"
+                self._pools[node_id, is_urgent] = ThreadPoolExecutor(THREADS_PER_NODE, name)
+            future = self._pools[node_id, is_urgent].submit(_guarded, kind, task)
             self._busy[(node_id, kind)] = future
             if len(self._busy) > 1000:
                 self._busy = {key: each for key, each in self._busy.items() if not each.done()}

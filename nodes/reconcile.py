@@ -32,39 +32,43 @@ from station.clock import database_now
 logger = logging.getLogger(__name__)
 
 State = Workload.State
-HURRY_SECONDS = 0.5
+HURRY = timedelta(seconds=0.5)
 SWEEP_SECONDS = 5.0
 LEASE_MARGIN_SECONDS = 4.0
 DUE_SQL = "SELECT clock_timestamp() FROM nodes_node LIMIT 1"
+LOOKED_AT = ("node_id", "owner", "state", "is_wanted", "heartbeat_at")
 _swept_at: dict[int, float] = {}
 
 
 def step(now: datetime) -> datetime | None:
     """Look at everything that is not finished, each node on its own threads; nobody waits for them."""
     nodes = {node.pk: node for node in Node.objects.all() if not node.is_elsewhere(here())}
-    rows = Workload.objects.to_look_at().filter(node__in=nodes).values_list("pk", "node_id", "owner", "state")
-    is_hurried = False
-    for pk, node_id, owner, state in rows:
-        is_hurried = is_hurried or state != State.RUNNING
-        pools.submit(node_id, f"workload:{pk}", partial(reconcile_and_tell, pk, owner))
+    poll = timedelta(seconds=settings.STATUS_POLL_SECONDS)
+    looks = []
+    for workload in Workload.objects.to_look_at().filter(node__in=nodes).only(*LOOKED_AT):
+        if workload.is_settled and workload.heartbeat_at is not None and workload.heartbeat_at > now - poll:
+            looks.append(workload.heartbeat_at + poll)  # it was fine a moment ago
+        else:
+            _submit(workload)
+            looks.append(now + (poll if workload.is_settled else HURRY))
     for node in nodes.values():
         is_due = time.monotonic() - _swept_at.get(node.pk, -SWEEP_SECONDS) >= SWEEP_SECONDS
         if node.state == Node.State.UP and is_due:
             _swept_at[node.pk] = time.monotonic()
             pools.submit(node.pk, "sweep", partial(sweep_node, node))
-    if not nodes:
-        return None
-    seconds = (HURRY_SECONDS if is_hurried else settings.STATUS_POLL_SECONDS) if rows else SWEEP_SECONDS
-    return now + timedelta(seconds=seconds)
+    return min([*looks, now + timedelta(seconds=SWEEP_SECONDS)]) if nodes else None
 
 
 def reconcile_soon(owner: str) -> None:
     """Have everything of this owner looked at now, on the threads of its nodes. Only the scheduler calls this."""
-    rows = Workload.objects.to_look_at().filter(owner=owner).select_related("node")
-    for workload in rows:
+    for workload in Workload.objects.to_look_at().filter(owner=owner).select_related("node"):
         if not workload.node.is_elsewhere(here()):
-            task = partial(reconcile_and_tell, workload.pk, owner)
-            pools.submit(workload.node_id, f"workload:{workload.pk}", task)
+            _submit(workload)
+
+
+def _submit(workload: Workload) -> None:
+    task = partial(reconcile_and_tell, workload.pk, workload.owner)
+    pools.submit(workload.node_id, f"workload:{workload.pk}", task, is_urgent=not workload.is_settled)
 
 
 def reconcile_and_tell(pk: int, owner: str) -> None:
@@ -104,7 +108,8 @@ def _act(workload: Workload) -> None:
 def _take_lease(pk: int) -> datetime | None:
     now = database_now()
     until = now + timedelta(seconds=settings.NODE_CALL_SECONDS + LEASE_MARGIN_SECONDS)
-    free = Q(leased_until_at=None) | Q(leased_until_at__lt=now)
+    # An earlier leader's lease counts no more, even one that a late thread of it took after we came into office.
+    free = Q(leased_until_at=None) | Q(leased_until_at__lt=now) | Q(lease_epoch__gt=0, lease_epoch__lt=_epoch)
     rows = Workload.objects.filter(free, pk=pk, removed_at=None)
     return until if rows.update(leased_until_at=until, lease_epoch=_epoch) else None
 

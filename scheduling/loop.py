@@ -6,6 +6,7 @@ became earlier, or the safety-net tick comes round. Nothing here remembers what 
 """
 
 import contextlib
+import gc
 import logging
 import os
 import select
@@ -68,6 +69,8 @@ class Loop:
 
     def run(self) -> None:
         """Lead or wait to lead until asked to stop. Recordings are not touched by that."""
+        gc.collect()
+        gc.freeze()  # what is loaded by now stays: the collector need not walk it every time
         signal.signal(signal.SIGTERM, self.ask_to_stop)
         signal.signal(signal.SIGINT, self.ask_to_stop)
         failures = 0

@@ -106,6 +106,11 @@ class Workload(Machine):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def is_settled(self) -> bool:
+        """It runs and shall run: there is nothing to do but to look at it now and then."""
+        return self.is_wanted and self.state == self.State.RUNNING
+
 
 class WorkloadEvent(Event):
     subject = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="events")

@@ -90,21 +90,3 @@ def test_a_held_port_rules_a_node_out_for_others_but_not_for_its_holder() -> Non
     needs = {"port": ("udp", 9000), "until": now + timedelta(hours=2)}
     assert "UDP port 9000 on a is held by Cam 1" in refusal(Needs(owner="x:2", **needs))
     assert choose(Needs(owner="x:1", **needs), now) == node
-
-
-@pytest.mark.django_db
-def test_a_new_leader_breaks_the_leases_of_older_ones_and_of_nobody_else() -> None:
-    """R-11: a killed leader's lease holds nobody up; a person's request in the web process keeps its own."""
-    from nodes import reconcile, workloads
-    from nodes.models import Workload
-
-    now = timezone.now()
-    node = Node.objects.create(name="n", address="process", media_dir="/tmp/n", state="up")
-    for number, epoch in enumerate((0, 3, 4, 5)):
-        made = workloads.want(f"booking:{number}", node=node, program="capture", spec={}, secret={}, now=now)
-        Workload.objects.filter(pk=made.pk).update(leased_until_at=now + timedelta(seconds=12), lease_epoch=epoch)
-
-    assert reconcile.take_office(5) == 2
-
-    held = Workload.objects.filter(leased_until_at__isnull=False).values_list("owner", flat=True)
-    assert sorted(held) == ["booking:0", "booking:3"]

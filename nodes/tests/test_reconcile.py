@@ -1,0 +1,88 @@
+"""Who may talk to a node about a workload, and how often what runs well is looked at."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from nodes import reconcile, workloads
+from nodes.models import Node, Workload
+from nodes.pools import NodePools
+
+pytestmark = [pytest.mark.django_db]
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node.objects.create(name="n", address="process", media_dir="/tmp/n", state="up")
+
+
+def want(node: Node, number: int, **fields: Any) -> Workload:
+    made = workloads.want(f"x:{number}", node=node, program="capture", spec={}, secret={}, now=timezone.now())
+    Workload.objects.filter(pk=made.pk).update(**fields)
+    return made
+
+
+def leased(node: Node, number: int, epoch: int) -> Workload:
+    return want(node, number, leased_until_at=timezone.now() + timedelta(seconds=12), lease_epoch=epoch)
+
+
+def test_a_new_leader_breaks_the_leases_of_older_ones_and_of_nobody_else(node: Node) -> None:
+    """R-11: a killed leader's lease holds nobody up; a person's request in the web process keeps its own."""
+    for number, epoch in enumerate((0, 3, 4, 5)):
+        leased(node, number, epoch)
+
+    assert reconcile.take_office(5) == 2
+
+    held = Workload.objects.filter(leased_until_at__isnull=False).values_list("owner", flat=True)
+    assert sorted(held) == ["x:0", "x:3"]
+
+
+def test_a_lease_an_older_leader_took_after_the_hand_over_holds_nobody_up(node: Node) -> None:
+    """R-11: a thawed leader's late thread may take one more lease and then be killed with it."""
+    reconcile.take_office(5)
+    late, ours, web = (leased(node, number, epoch) for number, epoch in enumerate((4, 5, 0)))
+
+    assert reconcile._take_lease(late.pk) is not None
+    assert reconcile._take_lease(ours.pk) is None
+    assert reconcile._take_lease(web.pk) is None
+
+
+def test_what_runs_well_is_not_asked_more_often_because_something_else_is_in_a_hurry(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-15's ground: looks at dozens of healthy workers must not eat the time a start needs."""
+    now = timezone.now()
+    running = {"state": "running", "removed_at": None}
+    want(node, 1, **running, heartbeat_at=now - timedelta(seconds=0.5))
+    want(node, 2, **running, heartbeat_at=now - timedelta(seconds=30))
+    want(node, 3)
+    want(node, 4, **running, heartbeat_at=now, is_wanted=False)
+    asked: dict[str, bool] = {}
+    monkeypatch.setattr(reconcile, "_swept_at", {node.pk: 1e18})
+    monkeypatch.setattr(
+        reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: asked.update({task.args[1]: is_urgent})
+    )
+
+    upcoming = reconcile.step(now)
+
+    assert asked == {"x:2": False, "x:3": True, "x:4": True}
+    assert upcoming == now + reconcile.HURRY
+
+
+def test_a_start_does_not_queue_behind_looks() -> None:
+    pools, gate, done = NodePools(), threading.Event(), threading.Event()
+    for number in range(20):
+        pools.submit(1, f"look:{number}", gate.wait)
+
+    pools.submit(1, "start", done.set, is_urgent=True)
+
+    try:
+        assert done.wait(10)
+        assert not pools.wait_idle(0)
+    finally:
+        gate.set()
+        pools.wait_idle(10)
+        pools.close()
