@@ -13,6 +13,7 @@ OUT = Path(__file__).resolve().parent / "out" / "latest.json"
 def main() -> None:
     prepare()
     from bench.idle import measure_idle
+    from bench.jobs import measure_jobs, measure_run_idle
     from bench.punctuality import measure_punctuality
     from bench.recording import measure_booking, measure_start
 
@@ -21,6 +22,8 @@ def main() -> None:
         "start": measure_start,
         "punctuality": measure_punctuality,
         "idle": measure_idle,
+        "jobs": measure_jobs,
+        "jobs-idle": measure_run_idle,
     }
     wanted = sys.argv[1:] or list(groups)
     metrics: list[Metric] = []

@@ -169,6 +169,8 @@ SCHEDULER_STEPS = [
     "scheduling.lifecycle.step",
     "scheduling.planning.step",
     "scheduling.preflight.step",
+    "scheduling.jobs.planning.step",
+    "scheduling.jobs.sweeping.step",
     "station.delivery.step",
 ]
 SCHEDULER_TICK_SECONDS = env.float("SCHEDULER_TICK_SECONDS", default=15.0)
@@ -184,6 +186,15 @@ LEADER_HEARTBEAT_SECONDS = env.float("LEADER_HEARTBEAT_SECONDS", default=12.0)
 LEADER_SILENCE_SECONDS = env.float("LEADER_SILENCE_SECONDS", default=14.0)
 # How long a standby queues for the lock at a time: it holds up VACUUM that long, and each try costs a little.
 LEADER_LOCK_TRY_SECONDS = env.float("LEADER_LOCK_TRY_SECONDS", default=120.0)
+
+# Where jobs are declared; imported at start, in every process.
+JOB_MODULES = ["scheduling.jobs.housekeeping", *env.list("JOB_MODULES", default=[])]
+# Runs that fire by themselves are made this long ahead, so that workers start them on the instant.
+JOB_PLAN_AHEAD_SECONDS = env.float("JOB_PLAN_AHEAD_SECONDS", default=10.0)
+# A worker with nothing to do looks at least this often, should a notice ever be lost.
+JOB_WORKER_TICK_SECONDS = env.float("JOB_WORKER_TICK_SECONDS", default=15.0)
+# How long a worker that is told to stop waits for what it is at; then that is told to stop as well.
+JOB_WORKER_STOP_SECONDS = env.float("JOB_WORKER_STOP_SECONDS", default=10.0)
 
 # Who is told when something about a workload is known anew, by the first word of its owner.
 WORKLOAD_OWNERS = {"booking": "scheduling.lifecycle.look"}

@@ -1,4 +1,4 @@
-"""Waking the loop from anywhere: a NOTIFY that takes effect when the transaction commits.
+"""Waking the loop, or the workers, from anywhere: a NOTIFY that takes effect when the transaction commits.
 
 Every NOTIFY takes a lock on the whole instance at commit, so only what cannot wait for the safety-net tick is told.
 """
@@ -12,6 +12,7 @@ from station.clock import is_pretended
 
 CHANNEL = "airlock"
 STEP_DOWN = "step down"
+RUNS_CHANNEL = "airlock_runs"
 
 
 def wake_scheduler(payload: str = "") -> None:
@@ -27,3 +28,11 @@ def wake_for(moment: datetime, now: datetime) -> None:
     ahead = settings.SCHEDULER_TICK_SECONDS + settings.ARM_AHEAD_SECONDS + settings.LAUNCH_AHEAD_SECONDS + 5
     if moment <= now + timedelta(seconds=ahead):
         wake_scheduler()
+
+
+def wake_workers(word: str = "") -> None:
+    """Something can be claimed, its time is near, or a run is to be cancelled."""
+    if is_pretended():
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", [RUNS_CHANNEL, word])

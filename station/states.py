@@ -10,8 +10,10 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import connection, models, transaction
+from django.db import models, transaction
 from django.utils import timezone
+
+from station.prepared import fetch_prepared
 
 SCHEDULER = "scheduler"
 
@@ -82,7 +84,12 @@ class Machine(models.Model):
         return True
 
     @classmethod
-    def move_batch(
+    def move_batch(cls, pks: Sequence[int], old: str, to: str, **how: Any) -> list[int]:
+        """`move_rows`, answering only whose move it was."""
+        return [row[0] for row in cls.move_rows(pks, old, to, **how)]
+
+    @classmethod
+    def move_rows(
         cls,
         pks: Sequence[int],
         old: str,
@@ -94,37 +101,53 @@ class Machine(models.Model):
         guard: str = "true",
         changes: Mapping[str, str] = MappingProxyType({}),
         values: Mapping[str, Any] = MappingProxyType({}),
-    ) -> list[int]:
-        """`move` for many rows in one statement: compare-and-set plus event rows; answers whose move it was.
+        returning: Sequence[str] = (),
+        is_durable: bool = False,
+        at_most: int | None = None,
+        is_noted: bool = True,
+    ) -> list[tuple[Any, ...]]:
+        """`move` for many rows in one statement: compare-and-set plus event rows; answers (id, *returning) of each.
 
-        `guard` and `changes` are SQL of ours with named parameters from `values`, never words of a user. The commit is
-        not waited for on the disk: if the server itself crashes, a row is back where it was and is moved once more.
+        `guard` and `changes` are SQL of ours with named parameters from `values`, never words of a user. Unless it is
+        to be durable, the commit is not waited for on the disk: if the server itself crashes, a row is back where it
+        was and is moved once more. With `at_most`, the first so many of `pks` that nobody else is at this moment.
+        Only where the row itself tells the whole story, `is_noted=False` leaves the events out.
         """
         if to not in cls.MOVES[old]:
             raise IllegalMove(f"{cls._meta.model_name}: {old} -> {to} is not a legal move")
         limit = cls.DEADLINES.get(to)
         event: Any = cls._meta.get_field("events").related_model
         table, events = cls._meta.db_table, event._meta.db_table
-        settings = {"deadline_at": "%(_deadline)s", **changes}
+        settings = {"deadline_at": "%(_deadline)s::timestamptz", **changes}
         extra = "".join(f", {name} = {sql}" for name, sql in settings.items())
-        statement = f"""
-            WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
-            due AS MATERIALIZED (
-                SELECT id FROM {table}, quick
-                WHERE id = ANY(%(_pks)s) AND state = %(_old)s AND {guard}
-                FOR NO KEY UPDATE OF {table}),
-            moved AS (
-                UPDATE {table} SET state = %(_to)s, state_since_at = %(_now)s{extra}
-                FROM due WHERE {table}.id = due.id RETURNING {table}.id),
+        free = "SKIP LOCKED" if at_most is not None else ""
+        order = "ORDER BY array_position(%(_pks)s::bigint[], id) LIMIT %(_at_most)s" if at_most is not None else ""
+        answers = "".join(f", {table}.{name}" for name in returning)
+        noted = f""",
             noted AS (
                 INSERT INTO {events} (subject_id, at, old, new, by, note, detail)
-                SELECT id, %(_now)s, %(_old)s, %(_to)s, %(_by)s, %(_note)s, '{{}}' FROM moved)
-            SELECT id FROM moved"""  # noqa: S608  (names of our own tables and columns)
+                SELECT id, %(_now)s::timestamptz, %(_old)s::text, %(_to)s::text, %(_by)s::text, %(_note)s::text,
+                    '{{}}' FROM moved)"""  # noqa: S608  (names of our own tables and columns)
+        statement = f"""
+            WITH quick AS MATERIALIZED (
+                SELECT set_config('synchronous_commit', %(_commit)s, true)),
+            due AS MATERIALIZED (
+                SELECT id FROM {table}, quick
+                WHERE id = ANY(%(_pks)s::bigint[]) AND state = %(_old)s::text AND {guard}
+                {order} FOR NO KEY UPDATE OF {table} {free}),
+            moved AS (
+                UPDATE {table} SET state = %(_to)s::text, state_since_at = %(_now)s::timestamptz{extra}
+                FROM due WHERE {table}.id = due.id RETURNING {table}.id{answers}){noted if is_noted else ""}
+            SELECT * FROM moved"""  # noqa: S608  (names of our own tables and columns)
         given: dict[str, Any] = {"_pks": list(pks), "_old": old, "_to": to, "_now": now, "_by": by, "_note": note}
-        given["_deadline"] = now + limit if limit else None
-        with connection.cursor() as cursor:
-            cursor.execute(statement, {**values, **given})
-            return [row[0] for row in cursor.fetchall()]
+        given |= {"_deadline": now + limit if limit else None, "_commit": "on" if is_durable else "off"}
+        given["_at_most"] = at_most
+        return fetch_prepared(statement, {**values, **given})
+
+    @classmethod
+    def own(cls, name: str, kind: str) -> str:
+        """For `move_rows`: each row's own element of the array `name`, which goes with the list of rows."""
+        return f"(%({name})s::{kind}[])[array_position(%(_pks)s::bigint[], {cls._meta.db_table}.id)]"
 
     def remark(self, note: str, *, now: datetime, by: str = SCHEDULER) -> None:
         """An event without a move: something a person will want to read later."""

@@ -1,0 +1,44 @@
+"""The jobs of the benches: they note when they began, and do nothing else. Loaded with JOB_MODULES=bench.handlers."""
+
+import os
+import time
+from pathlib import Path
+
+from scheduling.jobs.context import RunContext
+from scheduling.jobs.declaring import by_cron, every, job
+
+FOLDER = os.environ.get("AIRLOCK_BENCH_FOLDER", "/tmp")
+SCOPES = int(os.environ.get("AIRLOCK_BENCH_SCOPES", "0"))
+CRON_JOBS = 20
+_file = -1
+
+
+def note(run: RunContext) -> None:
+    """Which run began when, in one write that appears whole."""
+    global _file
+    began = time.time_ns()
+    if _file < 0:
+        _file = os.open(Path(FOLDER) / f"began-{os.getpid()}", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+    os.write(_file, f"{run.id} {began}\n".encode())
+
+
+@job("bench.queued", attempts=1)
+def queued(run: RunContext) -> None:
+    """Taken from the queue."""
+    note(run)
+
+
+if SCOPES:
+
+    @job("bench.burst", when=every(60.0), scopes=lambda: [f"s{n}" for n in range(SCOPES)], attempts=1)
+    def burst(run: RunContext) -> None:
+        """Fires in every scope at once."""
+        note(run)
+
+    @job("bench.grid", when=every(0.7), attempts=1)
+    def grid(run: RunContext) -> None:
+        """Fires at uneven moments."""
+        note(run)
+
+    for number in range(CRON_JOBS):
+        job(f"bench.cron_{number}", when=by_cron("* * * * *", "Europe/Berlin"), attempts=1)(note)

@@ -1,0 +1,55 @@
+"""The process of one attempt: made by the fork server, which has Django loaded, so that it is there in milliseconds.
+
+It can be killed at any moment: whatever it holds is its own. It leads a process group, so that the programs it starts
+go with it, and it asks the kernel to die with the fork server, which dies with its worker.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+from importlib import import_module
+from multiprocessing.connection import Connection
+from typing import Any
+
+import django
+from django.apps import apps
+
+if not apps.ready:
+    django.setup()
+
+from scheduling.jobs.context import RunContext
+from scheduling.jobs.declaring import registry
+from scheduling.jobs.executing import call
+from scheduling.jobs.finishing import Failure
+from scheduling.models import Run
+
+PR_SET_PDEATHSIG = 1
+
+
+def main(reply: Connection, module: str, context_values: dict[str, Any], payload: Any) -> None:
+    """Run the handler and send what came of it."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.setsid()
+    import_module(module)
+    context = RunContext(**context_values)
+    signal.signal(signal.SIGTERM, lambda *_: context.stop())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker, which decides
+    spec = registry.get(context.job)
+    if spec is None:
+        reply.send(Failure(Run.Fault.HANDLER_ERROR, f"{module} does not declare {context.job}."))
+        return
+    if spec.memory_mb:
+        _limit_memory(spec.memory_mb)
+    reply.send(call(spec, context, payload))
+    reply.close()
+
+
+def _limit_memory(megabytes: int) -> None:
+    """So much on top of what the process has now."""
+    with open("/proc/self/statm") as handle:  # noqa: PTH123
+        pages = int(handle.read().split()[0])
+    limit = pages * resource.getpagesize() + megabytes * 1024 * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

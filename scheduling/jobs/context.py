@@ -1,0 +1,59 @@
+"""What a handler is given: which run it is, whether it is to stop, and a way to say how far it has come."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from scheduling.models import Run
+
+REPORT_SECONDS = 0.5
+
+
+class RunStopped(Exception):
+    """Raised in a handler that asks (`check`) after it was told to stop. Let it pass, after tidying up."""
+
+
+@dataclass
+class RunContext:
+    """One attempt, as its handler sees it."""
+
+    id: int
+    job: str
+    scope: str
+    attempt: int
+    trigger: str
+    planned_at: datetime | None
+    token: UUID
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _reported_at: float = -1e9
+
+    @property
+    def is_stopped(self) -> bool:
+        """Time is up, somebody cancelled it, or the lease is lost: whatever is done from now on is for nothing."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def check(self) -> None:
+        """Call this now and then; a handler that never does can only be ended in a process of its own."""
+        if self._stop.is_set():
+            raise RunStopped
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but wake up when it is to stop."""
+        self._stop.wait(seconds)
+        self.check()
+
+    def report(self, percent: float | None = None, text: str = "") -> None:
+        """How far it has come, shown live: 0 to 100 and a sentence. Cheap to call often; checks too."""
+        self.check()
+        is_last = percent is not None and percent >= 100
+        if time.monotonic() - self._reported_at < REPORT_SECONDS and not is_last:
+            return
+        self._reported_at = time.monotonic()
+        whole = None if percent is None else max(0, min(100, int(percent)))
+        mine = Run.objects.filter(pk=self.id, token=self.token, state=Run.State.RUNNING)
+        mine.update(progress_percent=whole, progress_text=text[:200].replace("\x00", ""))

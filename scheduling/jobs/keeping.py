@@ -1,0 +1,133 @@
+"""The worker's second pulse, on a thread and a connection of its own: leases, cancellations, time limits.
+
+It renews every lease the worker holds, hears what people want stopped, and ends what takes too long. A database that
+is away is not a lost lease: it is asked again until it answers, and only an explicit refusal is a loss (J-09).
+"""
+
+import logging
+import threading
+import time
+from typing import Any
+
+import psycopg
+
+from scheduling.jobs.claiming import Claimed
+from scheduling.jobs.finishing import Failure
+from scheduling.jobs.lanes import Attempt, LightLane
+from scheduling.jobs.leasing import Held, renew, show_alive
+from scheduling.leader import connect
+from scheduling.models import Run
+
+logger = logging.getLogger(__name__)
+
+Fault = Run.Fault
+WATCH_SECONDS = 0.25
+IDLE_BEAT_SECONDS = 30.0
+
+
+class Keeper:
+    """Holds what the worker has claimed and not yet reported."""
+
+    def __init__(self, ref: int, light: LightLane) -> None:
+        self._ref, self._light = ref, light
+        self._held: dict[int, tuple[Claimed, Attempt]] = {}
+        self._lock = threading.Condition()
+        self._connection: Any = None
+        self._beat_at = time.monotonic()
+        self._wants_beat = False
+        self._is_stopping = False
+        self.done = 0
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._is_stopping = True
+            self._lock.notify()
+        self._thread.join(10)
+
+    def hold(self, run: Claimed, attempt: Attempt) -> None:
+        with self._lock:
+            was_idle = not self._held
+            self._held[run.id] = (run, attempt)
+            if was_idle:
+                self._lock.notify()
+
+    def let_go(self, ids: list[int]) -> None:
+        """Before their end is written: from here on no heartbeat of ours touches them."""
+        with self._lock:
+            for pk in ids:
+                self._held.pop(pk, None)
+
+    def beat_now(self) -> None:
+        """Somebody was told to be cancelled: ask at once."""
+        with self._lock:
+            self._wants_beat = True
+            self._lock.notify()
+
+    def stop_everything(self, reason: Failure) -> None:
+        for _, attempt in self._snapshot().values():
+            attempt.tell_to_stop(reason)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def _snapshot(self) -> dict[int, tuple[Claimed, Attempt]]:
+        with self._lock:
+            return dict(self._held)
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            with self._lock:
+                if not self._wants_beat and not self._is_stopping:
+                    idle = max(0.0, self._beat_at + IDLE_BEAT_SECONDS - time.monotonic())
+                    self._lock.wait(WATCH_SECONDS if self._held else idle)
+            held = self._snapshot()
+            self._watch(held)
+            if self._wants_beat or time.monotonic() - self._beat_at >= self._interval(held):
+                self._wants_beat = False
+                self._beat_guarded(held)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _interval(self, held: dict[int, tuple[Claimed, Attempt]]) -> float:
+        return min((attempt.spec.heartbeat_seconds for _, attempt in held.values()), default=IDLE_BEAT_SECONDS)
+
+    def _beat_guarded(self, held: dict[int, tuple[Claimed, Attempt]]) -> None:
+        try:
+            self._beat(held)
+        except (psycopg.Error, OSError) as error:
+            logger.warning("The heartbeat found no database; asking again. error=%s", str(error).strip())
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+        self._beat_at = time.monotonic()
+
+    def _beat(self, held: dict[int, tuple[Claimed, Attempt]]) -> None:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect("airlock worker heartbeat")
+        show_alive(self._connection, self._ref, self.done)
+        leases = {pk: Held(run.token, attempt.spec.lease_seconds) for pk, (run, attempt) in held.items()}
+        beat = renew(self._connection, leases)
+        still = self._snapshot()  # what ended meanwhile was let go, and a refusal of it means nothing
+        for pk in beat.lost & still.keys():
+            logger.warning("A lease is lost; its handler is told to stop, its result will be ignored. run=%s", pk)
+            still[pk][1].tell_to_stop(Failure(Fault.LEASE_LOST, "Another worker has taken it over."))
+        for pk, reason in beat.cancelled.items():
+            if pk in still:
+                still[pk][1].tell_to_stop(Failure(Fault.CANCELLED, reason))
+
+    def _watch(self, held: dict[int, tuple[Claimed, Attempt]]) -> None:
+        """Time limits. What does not stop when told is ended (a process) or given up (a thread)."""
+        for _, attempt in held.values():
+            if attempt.is_ended:
+                continue
+            if attempt.is_over_time:
+                limit = attempt.spec.timeout_seconds
+                attempt.tell_to_stop(Failure(Fault.RUN_TIMEOUT, f"It took longer than the {limit:g} s it may take."))
+            if attempt.is_out_of_grace() and not attempt.spec.is_heavy:
+                assert attempt.stop_reason is not None
+                logger.error("A handler does not stop; its thread is given up. run=%s", attempt.context.id)
+                self._light.give_up(attempt, attempt.stop_reason)

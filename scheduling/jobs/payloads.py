@@ -1,0 +1,130 @@
+"""What is queued for a handler: a dataclass on both ends, plain JSON in between, checked at both."""
+
+import dataclasses
+import json
+import types
+from datetime import datetime
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+LIMIT_BYTES = 256 * 1024
+
+
+class BadPayload(ValueError):
+    """It does not fit the handler's dataclass; the text says where."""
+
+
+def dump(payload: Any, kind: type[Any] | None) -> Any:
+    """As JSON can hold it, or BadPayload. A mapping is taken for the dataclass's fields."""
+    if kind is None:
+        if payload is not None:
+            raise BadPayload("This job takes no payload.")
+        return None
+    if isinstance(payload, dict):
+        payload = load(payload, kind)
+    if not isinstance(payload, kind):
+        raise BadPayload(f"A {kind.__name__} is needed, not {type(payload).__name__}.")
+    plain = json.loads(_text(dataclasses.asdict(payload)))
+    load(plain, kind)  # what cannot be read back must not be stored
+    return plain
+
+
+def load(stored: Any, kind: type[Any] | None) -> Any:
+    """The dataclass from what is stored, or BadPayload."""
+    if kind is None:
+        if stored is not None:
+            raise BadPayload("This job takes no payload.")
+        return None
+    return _read(stored, kind, kind.__name__)
+
+
+def dump_result(result: Any) -> Any:
+    """What a handler answered, if JSON can hold it."""
+    return json.loads(_text(result))
+
+
+def _text(value: Any) -> str:
+    try:
+        text = json.dumps(value, default=_moment, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadPayload(f"JSON cannot hold this: {error}") from error
+    if len(text) > LIMIT_BYTES:
+        raise BadPayload(f"{len(text)} bytes are too many; {LIMIT_BYTES} are allowed.")
+    if "\\u0000" in text:
+        raise BadPayload("The database cannot hold a NUL character.")
+    return text
+
+
+def _moment(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is not plain data")
+
+
+def _read(value: Any, kind: Any, where: str) -> Any:
+    origin = get_origin(kind)
+    if kind is Any:
+        return value
+    if origin in {Union, types.UnionType}:
+        return _read_union(value, get_args(kind), where)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _read_dataclass(value, kind, where)
+    if origin in {list, tuple}:
+        inner = get_args(kind)[0]
+        if not isinstance(value, list):
+            raise BadPayload(f"{where} must be a list.")
+        items = [_read(item, inner, f"{where}[{number}]") for number, item in enumerate(value)]
+        return items if origin is list else tuple(items)
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise BadPayload(f"{where} must be a mapping.")
+        return {key: _read(item, get_args(kind)[1], f"{where}.{key}") for key, item in value.items()}
+    return _read_plain(value, kind, where)
+
+
+def _read_plain(value: Any, kind: Any, where: str) -> Any:
+    if kind is datetime:
+        try:
+            moment = datetime.fromisoformat(value)
+        except (TypeError, ValueError):
+            raise BadPayload(f"{where} must be a moment like 2026-03-29T20:15:00+00:00.") from None
+        if moment.tzinfo is None:
+            raise BadPayload(f"{where} must have a zone.")
+        return moment
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is type(None):
+        kind = types.NoneType
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise BadPayload(f"{where} must be {getattr(kind, '__name__', kind)}, not {type(value).__name__}.")
+    return value
+
+
+def _read_union(value: Any, kinds: tuple[Any, ...], where: str) -> Any:
+    for kind in kinds:
+        try:
+            return _read(value, kind, where)
+        except BadPayload:
+            continue
+    raise BadPayload(f"{where} fits none of {', '.join(getattr(kind, '__name__', str(kind)) for kind in kinds)}.")
+
+
+def _read_dataclass(value: Any, kind: type[Any], where: str) -> Any:
+    if not isinstance(value, dict):
+        raise BadPayload(f"{where} must be a mapping of its fields.")
+    hints = get_type_hints(kind)
+    fields = {each.name: each for each in dataclasses.fields(kind)}
+    unknown = sorted(set(value) - set(fields))
+    if unknown:
+        raise BadPayload(f"{where} has no field {', '.join(unknown)}.")
+    given = {name: _read(item, hints[name], f"{where}.{name}") for name, item in value.items()}
+    missing = [
+        name
+        for name, each in fields.items()
+        if name not in given and each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise BadPayload(f"{where} lacks {', '.join(missing)}.")
+    try:
+        return kind(**given)
+    except (TypeError, ValueError) as error:
+        raise BadPayload(f"{where}: {error}") from error

@@ -1,0 +1,118 @@
+"""The leader's step that turns a job's times into runs: a few seconds ahead, so that workers start them on the instant.
+
+It costs what is due, not what is stored. A cursor moves by compare-and-set in the transaction that makes the runs
+(J-24), and a run's (job, scope, moment) is unique: planned twice is planned once, whoever plans.
+"""
+
+import logging
+import time
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from scheduling.jobs import firing, syncing
+from scheduling.jobs.declaring import CatchUp, registry
+from scheduling.jobs.queueing import Order, insert
+from scheduling.models import Job, JobCursor, Run
+
+logger = logging.getLogger(__name__)
+
+CHUNK = 2000
+GROUPS_PER_TURN = 50
+FIRES_AHEAD = 200
+SCOPES_SECONDS = 60.0
+DUE_SQL = f"""SELECT min(next_at) - interval '{settings.JOB_PLAN_AHEAD_SECONDS} s'
+              FROM scheduling_jobcursor WHERE is_active"""  # noqa: S608
+ADVANCE = """
+    WITH due AS MATERIALIZED (
+        SELECT id FROM scheduling_jobcursor
+        WHERE job_id = %(job)s AND next_at = %(old)s AND is_active
+        ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    UPDATE scheduling_jobcursor c SET next_at = COALESCE(%(new)s, c.next_at), is_active = %(new)s IS NOT NULL
+    FROM due WHERE c.id = due.id RETURNING c.scope"""
+_synced_version = -1
+_scopes_read_at = 0.0
+
+
+def step(now: datetime) -> datetime | None:
+    """Make the runs of everything that fires within the next seconds; answer when the next one has to be made."""
+    _sync_if_needed(now)
+    ahead = timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
+    due = JobCursor.objects.filter(is_active=True, next_at__lte=now + ahead)
+    groups = list(due.order_by("next_at").values_list("job_id", "next_at").distinct()[:GROUPS_PER_TURN])
+    jobs = Job.objects.in_bulk({job_id for job_id, _ in groups})
+    for job_id, next_at in groups:
+        try:
+            plan(jobs[job_id], next_at, now, now + ahead)
+        except (
+            Exception
+        ) as error:  # a job that cannot be planned must not stop the others, and somebody must hear of it
+            logger.exception("A job could not be planned. job=%s", jobs[job_id].name)
+            syncing.note_trouble(jobs[job_id], error, now)
+    first = JobCursor.objects.filter(is_active=True).order_by("next_at").values_list("next_at", flat=True).first()
+    moments = [first - ahead] if first else []
+    if any(spec.scopes for spec in registry.jobs.values()):
+        moments.append(now + timedelta(seconds=SCOPES_SECONDS))
+    return min(moments, default=None)
+
+
+def _sync_if_needed(now: datetime) -> None:
+    """The code once, and again when a job joins late; scope providers every minute."""
+    global _synced_version, _scopes_read_at
+    if _synced_version != registry.version:
+        _synced_version, _scopes_read_at = registry.version, time.monotonic()
+        syncing.sync(now)
+    elif time.monotonic() - _scopes_read_at >= SCOPES_SECONDS:
+        _scopes_read_at = time.monotonic()
+        for job in Job.objects.filter(is_declared=True, is_paused=False).exclude(trigger=Job.Trigger.QUEUE):
+            if registry.jobs[job.name].scopes or job.plan_error:
+                syncing.place(job, now)
+
+
+def plan(job: Job, next_at: datetime, now: datetime, horizon: datetime) -> int:
+    """The runs of all scopes of one job that stand at `next_at`; answers how many were made."""
+    spec = registry.get(job.name)
+    when = job.when
+    if spec is None or when is None:
+        job.cursors.update(is_active=False)
+        return 0
+    fires, following = choose(when, spec.catch_up, next_at, now, horizon)
+    made = 0
+    while True:
+        with transaction.atomic():
+            # Nobody pauses it between this look and the insert.
+            if not Job.objects.select_for_update(no_key=True).filter(pk=job.pk, is_paused=False).exists():
+                return made
+            scopes = _advance(job, next_at, following)
+            orders = [Order(scope=scope, planned_at=fire, run_at=fire) for scope in scopes for fire in fires]
+            if orders:
+                made += len(insert(job.name, orders, trigger=Run.Trigger.PLAN, now=now, by="planner"))
+        if len(scopes) < CHUNK:
+            return made
+
+
+def _advance(job: Job, old: datetime, new: datetime | None) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(ADVANCE, {"job": job.pk, "old": old, "new": new, "limit": CHUNK})
+        return [row[0] for row in cursor.fetchall()]
+
+
+def choose(
+    when: firing.When, catch_up: CatchUp, next_at: datetime, now: datetime, horizon: datetime
+) -> tuple[list[datetime], datetime | None]:
+    """Which of the fires up to the horizon are to be made, and where the cursor stands after that (J-05)."""
+    fires: list[datetime] = []
+    last = next_at - timedelta(microseconds=1)
+    if next_at <= now and catch_up.mode == "latest":
+        fires = [when.latest(next_at, now)]
+        last = fires[-1]
+    elif next_at <= now:
+        earliest = max(next_at, now - timedelta(seconds=catch_up.window_seconds))
+        fires = firing.between(when, earliest, now, catch_up.per_turn)
+        last = fires[-1] if fires else now
+        if len(fires) == catch_up.per_turn:
+            return fires, firing.first_after(when, last)
+    ahead = firing.between(when, last + timedelta(microseconds=1), horizon, FIRES_AHEAD)
+    last = ahead[-1] if ahead else last
+    return [*fires, *ahead], firing.first_after(when, last)

@@ -1,0 +1,137 @@
+"""The leader's step that rescues what crashed: stale leases, hard limits, dead workers; each row on its own.
+
+A dead worker on this machine is known by its process and its runs are rescued at once. One on another machine is taken
+for dead when its leases run out. What may be entered again is tried again; what may not ends as failed (J-07). A
+run that takes its worker down three times in a row is poison and goes no further (J-15).
+"""
+
+import logging
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from scheduling.jobs import claiming, fleet
+from scheduling.jobs.declaring import registry
+from scheduling.jobs.finishing import ORPHANED_UNTIL_POISON, Failure, verdict, write_end
+from scheduling.models import Job, JobWorker, Run
+from scheduling.wakeup import wake_workers
+from station.alerts import raise_alert, resolve_alert
+from station.models.alert import Severity
+
+logger = logging.getLogger(__name__)
+
+State, Fault = Run.State, Run.Fault
+PER_PASS = 500
+LOOK = timedelta(seconds=5)
+PATIENCE = timedelta(seconds=30)
+WORKER_SILENCE = timedelta(seconds=90)
+NOBODY_AFTER = timedelta(seconds=60)
+NO_WORKER = "no_job_worker"
+WHY = {
+    Fault.WORKER_CRASHED: "its worker died while it was at it",
+    Fault.STALE_TIMEOUT: "its worker has not been heard of, or did not end it in time",
+    Fault.POISON: "its worker died three times in a row while it was at it; it is not tried again",
+}
+# While something runs its worker may die; what nobody promoted or takes is looked at; a silent worker is buried.
+DUE_SQL = """SELECT min(at) FROM (
+    SELECT clock_timestamp() AS at FROM scheduling_run WHERE state IN ('running', 'queued')
+    UNION ALL SELECT min(run_at) + interval '2 s' FROM scheduling_run WHERE state IN ('scheduled', 'retry')
+    UNION ALL SELECT min(heartbeat_at) + interval '90 s' FROM scheduling_jobworker WHERE ended_at IS NULL) AS moments"""
+
+
+def step(now: datetime) -> datetime | None:
+    """Bury dead workers, rescue what they left, and promote what nobody else did."""
+    bury(now)
+    rescue_stale(now)
+    if Run.objects.waiting(now - timedelta(seconds=2)).exists() and claiming.promote(now, now, latest_only()):
+        wake_workers()
+    _tell_if_nobody_works(now)
+    if Run.objects.filter(state=State.RUNNING).exists():
+        return now + LOOK
+    is_anything_waiting = Run.objects.filter(state__in=[State.QUEUED, *Run.WAITING]).exists()
+    return now + PATIENCE if is_anything_waiting or JobWorker.objects.filter(ended_at=None).exists() else None
+
+
+def latest_only() -> list[int]:
+    """The rows of jobs of which only the latest plan counts."""
+    names = [name for name, spec in registry.jobs.items() if spec.when and spec.catch_up.mode == "latest"]
+    return list(Job.objects.filter(name__in=names).values_list("pk", flat=True))
+
+
+def bury(now: datetime) -> int:
+    """Workers that are gone: by their process if they lived here, else by their silence. Their runs go on elsewhere."""
+    count = 0
+    for worker in JobWorker.objects.filter(ended_at=None):
+        is_dead = fleet.is_dead_here(worker) or now - worker.heartbeat_at > WORKER_SILENCE
+        if not is_dead or not _bury_one(worker, now):
+            continue
+        count += 1
+        for run in Run.objects.filter(state=State.RUNNING, worker_ref=worker.pk):
+            orphan(run, Fault.WORKER_CRASHED, now)
+    return count
+
+
+def _bury_one(worker: JobWorker, now: datetime) -> bool:
+    rows = JobWorker.objects.filter(pk=worker.pk, ended_at=None, heartbeat_at=worker.heartbeat_at)
+    if not rows.update(ended_at=now, ending=JobWorker.Ending.CRASHED):
+        return False
+    logger.error("A worker died. worker=%s", worker.name)
+    raise_alert(
+        f"job_worker:{worker.place}",
+        f"The worker {worker.name} died",
+        now=now,
+        severity=Severity.WARNING,
+        text="What it was at is tried again where that is safe. See Runs, error code worker_crashed.",
+        subject=f"jobworker:{worker.pk}",
+    )
+    return True
+
+
+def rescue_stale(now: datetime) -> int:
+    """J-12, J-13: expired, over the limit, or without a readable lease; the oldest first, so that none hides."""
+    count = 0
+    for run in Run.objects.stale(now)[:PER_PASS]:
+        worker = JobWorker.objects.filter(pk=run.worker_ref or 0).first()
+        is_alive = worker is not None and worker.ended_at is None and not fleet.is_dead_here(worker)
+        count += orphan(run, Fault.STALE_TIMEOUT if is_alive else Fault.WORKER_CRASHED, now)
+    return count
+
+
+def orphan(run: Run, code: str, now: datetime) -> bool:
+    """Take one run away from whoever had it. A row that cannot be rescued must not keep the others from it."""
+    times = run.orphaned_times + 1 if code == Fault.WORKER_CRASHED else 0
+    if times >= ORPHANED_UNTIL_POISON:
+        code = Fault.POISON
+    to = verdict(code, attempts_left=run.attempts_left, is_reentrant=run.is_reentrant)
+    spec = registry.get(run.job.name)
+    backoff = spec.backoff(run.attempt) if spec else timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
+    failure = Failure(code, WHY[Fault(code)] + (f" ({run.worker_name})" if run.worker_name else ""))
+    try:
+        with transaction.atomic():
+            # Still the same claim, or somebody else was faster; and a heartbeat in this moment saves it.
+            guard = "(leased_until_at IS NULL OR leased_until_at = %(lease)s)" if run.leased_until_at else "true"
+            return write_end(
+                run.pk, run.token, to, failure, run, backoff, now=now, guard=guard, orphaned_times=times,
+                lease=run.leased_until_at,
+            )  # fmt: skip
+    except Exception:  # each row on its own: the next pass tries it again
+        logger.exception("A run could not be rescued. run=%s", run.pk)
+        return False
+
+
+def _tell_if_nobody_works(now: datetime) -> None:
+    """Runs that wait and nobody to take them: the work silently does not happen, so somebody is told."""
+    if JobWorker.objects.filter(ended_at=None, heartbeat_at__gt=now - WORKER_SILENCE).exists():
+        resolve_alert(NO_WORKER, now=now, note="a worker is there")
+        return
+    waiting = Run.objects.filter(state=State.QUEUED, run_at__lt=now - NOBODY_AFTER, job__is_paused=False)
+    count = waiting.count()
+    if count:
+        raise_alert(
+            NO_WORKER,
+            "No worker runs, and work is waiting",
+            now=now,
+            severity=Severity.CRITICAL,
+            text=f"{count} runs wait. Start one: manage.py runworker",
+        )

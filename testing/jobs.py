@@ -1,0 +1,114 @@
+"""Jobs for the tests and benches, one for each way a handler can behave. Loaded with JOB_MODULES=testing.jobs."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scheduling.jobs.context import RunContext
+from scheduling.jobs.declaring import CatchUp, every, job
+
+QUICK = {"heartbeat_seconds": 0.3, "lease_seconds": 3.0, "backoff_seconds": (0.2,)}
+
+
+@dataclass(frozen=True)
+class Note:
+    """Append a line to a file, maybe after a while."""
+
+    path: str
+    text: str = ""
+    seconds: float = 0.0
+
+
+def write(note: Note, word: str, run: RunContext) -> None:
+    with Path(note.path).open("a") as handle:
+        handle.write(f"{word} {run.id} {run.attempt} {os.getpid()} {time.time():.6f} {note.text}\n")
+
+
+@job("test.noop", attempts=1)
+def noop(run: RunContext) -> None:
+    """Do nothing."""
+
+
+@job("test.note", payload=Note, attempts=5, **QUICK)
+def note(run: RunContext, order: Note) -> dict[str, Any]:
+    """Write down begin and end, and stop when told."""
+    write(order, "begin", run)
+    end = time.monotonic() + order.seconds
+    while time.monotonic() < end:
+        run.report(100 * (1 - (end - time.monotonic()) / order.seconds), "on my way")
+        run.sleep(0.05)
+    write(order, "end", run)
+    return {"text": order.text}
+
+
+@job("test.once", payload=Note, attempts=1, is_reentrant=False, **QUICK)
+def once(run: RunContext, order: Note) -> None:
+    """Like note, but never to be entered again."""
+    note(run, order)
+
+
+@job("test.stubborn", payload=Note, attempts=1, timeout_seconds=0.5, **QUICK)
+def stubborn(run: RunContext, order: Note) -> None:
+    """A thread that does not listen."""
+    write(order, "begin", run)
+    time.sleep(order.seconds)
+    write(order, "end", run)
+
+
+@job("test.heavy", payload=Note, attempts=2, timeout_seconds=30, isolation="process", memory_mb=300, **QUICK)
+def heavy(run: RunContext, order: Note) -> dict[str, Any]:
+    """In a process of its own, it does as the text says."""
+    write(order, "begin", run)
+    if order.text == "exit":
+        os._exit(3)
+    if order.text == "sys.exit":
+        raise SystemExit(4)
+    if order.text == "segfault":
+        os.kill(os.getpid(), 11)
+    if order.text == "eat":
+        bytearray(2_000_000_000)
+    if order.text == "nonsense":
+        return {"file": object()}
+    if order.text == "raise":
+        raise ValueError("the tape is torn; token=Zx81Zx81Zx81")
+    if order.text == "hang":
+        while True:
+            time.sleep(60)
+    end = time.monotonic() + order.seconds
+    while time.monotonic() < end:
+        run.sleep(0.05)
+    write(order, "end", run)
+    return {"pid": os.getpid()}
+
+
+@job("test.hang", payload=Note, attempts=1, timeout_seconds=1, isolation="process", **QUICK)
+def hang(run: RunContext, order: Note) -> None:
+    """Never comes back by itself."""
+    write(order, "begin", run)
+    while True:
+        time.sleep(60)
+
+
+@job("test.killer", payload=Note, attempts=10, **QUICK)
+def killer(run: RunContext, order: Note) -> None:
+    """Takes its whole worker down: poison."""
+    write(order, "begin", run)
+    os.kill(os.getpid(), 9)
+
+
+@job("test.two_at_once", payload=Note, concurrency=2, **QUICK)
+def two_at_once(run: RunContext, order: Note) -> None:
+    """At most two of it in the whole fleet."""
+    note(run, order)
+
+
+@job("test.often", when=every(1.0), catch_up=CatchUp("latest"), attempts=1, **QUICK)
+def often(run: RunContext) -> None:
+    """Fires every second."""
+
+
+@job("test.crontab", when=every(3600.0), catch_up=CatchUp("every", window_seconds=7200, per_turn=2), attempts=1)
+def crontab(run: RunContext) -> None:
+    """Fires every hour, and every missed hour counts."""
