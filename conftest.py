@@ -18,6 +18,7 @@ def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequ
     """Plain static files, a run folder per test, and nothing remembered from another test's database."""
     from nodes import orphans, reconcile, runtimes
     from scheduling import lifecycle
+    from scheduling.jobs import planning, queueing
 
     settings.STORAGES = {
         **settings.STORAGES,
@@ -30,6 +31,8 @@ def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequ
     reconcile._swept_at.clear()
     reconcile._epoch = 0
     lifecycle._looked_at_all = -1e9
+    planning._synced_version = -1
+    queueing._ids.clear()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from scheduling.jobs.declaring import by_cron, every, job
 
 FOLDER = os.environ.get("AIRLOCK_BENCH_FOLDER", "/tmp")
 SCOPES = int(os.environ.get("AIRLOCK_BENCH_SCOPES", "0"))
-CRON_JOBS = 20
+CRON_JOBS = 5
 _file = -1
 
 

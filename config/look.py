@@ -54,6 +54,14 @@ UNFOLD = {
                 ],
             },
             {
+                "title": "Background work",
+                "items": [
+                    _item("Jobs", "manufacturing", "scheduling_job", "scheduling.view_job"),
+                    _item("Runs", "checklist", "scheduling_run", "scheduling.view_run"),
+                    _item("Workers", "engineering", "scheduling_jobworker", "scheduling.view_jobworker"),
+                ],
+            },
+            {
                 "title": "Machines",
                 "items": [
                     _item("Nodes", "dns", "nodes_node", "nodes.view_node"),

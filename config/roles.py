@@ -24,6 +24,8 @@ OPERATOR = (
     "scheduling.change_booking",
     "scheduling.add_schedule",
     "scheduling.change_schedule",
+    "scheduling.view_job",
+    "scheduling.view_run",
     "station.acknowledge_alert",
 )
 ENGINEER = (
@@ -36,6 +38,9 @@ ENGINEER = (
     "scheduling.add_calendarfeed",
     "scheduling.change_calendarfeed",
     "scheduling.delete_calendarfeed",
+    "scheduling.operate_job",
+    "scheduling.change_job",
+    "scheduling.view_jobworker",
     "nodes.view_node",
     "nodes.view_port",
     "nodes.view_reservation",

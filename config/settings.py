@@ -234,6 +234,11 @@ WEBHOOK_TIMEOUT_SECONDS = env.float("WEBHOOK_TIMEOUT_SECONDS", default=10.0)
 # Addresses on this machine or this link are refused as webhook targets unless listed here (CIDR).
 WEBHOOK_ALLOWED_NETWORKS = env.list("WEBHOOK_ALLOWED_NETWORKS", default=[])
 
+# --- Monitoring -------------------------------------------------------------------------------------------------
+
+# Who knows this token may read /metrics (Authorization: Bearer …). Empty: nobody.
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
+
 # --- Logs -------------------------------------------------------------------------------------------------------
 
 LOGGING = {

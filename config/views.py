@@ -2,11 +2,15 @@
 
 import logging
 
+from django.conf import settings
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.utils.crypto import constant_time_compare
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+
+from config.metrics import render_metrics
 
 logger = logging.getLogger(__name__)
 
@@ -36,3 +40,13 @@ def readyz(request: HttpRequest) -> HttpResponse:
     if pending:
         return JsonResponse({"status": "migrations pending"}, status=503)
     return JsonResponse({"status": "ok"})
+
+
+@never_cache
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Figures for Prometheus, for whoever has METRICS_TOKEN; without one set, the page is not there (J-23)."""
+    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if not settings.METRICS_TOKEN or not constant_time_compare(given, settings.METRICS_TOKEN):
+        raise Http404("There is no such page.")
+    return HttpResponse(render_metrics(), content_type="text/plain; version=0.0.4; charset=utf-8")

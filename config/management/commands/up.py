@@ -28,7 +28,7 @@ READY_SECONDS = 60
 
 
 class Command(BaseCommand):
-    help = "Start database, web and scheduler of this folder, and keep them running until Ctrl-C."
+    help = "Start database, web, scheduler and worker of this folder, and keep them running until Ctrl-C."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -54,7 +54,7 @@ class Command(BaseCommand):
         announcer.start()
         supervisor.run()
         self.stdout.write(
-            "\nStopping web and scheduler. Recordings that run keep running; `make run` finds them again."
+            "\nStopping web, scheduler and worker. Recordings that run keep running; `make run` finds them again."
         )
         supervisor.end()
         lock.close()
@@ -72,7 +72,7 @@ class Command(BaseCommand):
             folder = shlex.quote(str(settings.DATA_DIR))
             again = f"DATA_DIR={folder} {sys.executable} manage.py changepassword {login.username}"
             lines += [f"  Log in as {login.username}. Forgotten the password? {again}"]
-        lines += ["  Ctrl-C stops web, scheduler and database; recordings keep running.", ""]
+        lines += ["  Ctrl-C stops web, scheduler, worker and database; recordings keep running.", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
 
@@ -113,7 +113,7 @@ def check_port(host: str, port: int) -> None:
 
 
 def children(host: str, port: int) -> list[Child]:
-    """The web (gunicorn with threads) and the scheduler, with the same settings as this process."""
+    """The web (gunicorn with threads), the scheduler and a worker, with the same settings as this process."""
     environment = {**os.environ, "DATA_DIR": str(settings.DATA_DIR)}
     if host in LOOPBACK and "HTTPS" not in os.environ:
         environment["HTTPS"] = "false"  # the browser is on this very machine
@@ -121,8 +121,9 @@ def children(host: str, port: int) -> list[Child]:
     web = [sys.executable, "-m", "gunicorn", "config.wsgi", "--bind", bind, "--worker-class", "gthread"]
     web += ["--workers", "2", "--threads", "8", "--timeout", "60", "--graceful-timeout", "10", "--log-level", "warning"]
     scheduler = [sys.executable, str(settings.BASE_DIR / "manage.py"), "runscheduler"]
-    folder = settings.BASE_DIR
-    return [Child("web", web, environment, folder), Child("scheduler", scheduler, environment, folder)]
+    worker = [sys.executable, str(settings.BASE_DIR / "manage.py"), "runworker"]
+    commands = {"web": web, "scheduler": scheduler, "worker": worker}
+    return [Child(name, command, environment, settings.BASE_DIR) for name, command in commands.items()]
 
 
 def wait_until_up(url: str) -> bool:
