@@ -208,9 +208,7 @@ def measure_cron() -> Metric:
             for pk, at in Run.objects.filter(pk__in=list(found), job__name="bench.grid").values_list("pk", "planned_at")
             if at is not None
         ]
-    method = (
-        "five cron jobs at a full minute and a grid of 0.7 s, two schedulers, two workers: until the handler begins"
-    )
+    method = "five cron jobs at a full minute and a grid of 0.7 s, two schedulers, two workers: the handler begins"
     return Metric("run_cron_lateness_p50_ms", round(statistics.median(late), 2), "ms", "under 10", len(late), method)
 
 

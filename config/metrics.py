@@ -16,6 +16,7 @@ def render_metrics() -> str:
     active = Booking.objects.active().count()
     alerts = Alert.objects.filter(state=Alert.State.OPEN).count()
     leader = read_status()
+    workers = sum(worker.is_alive for worker in figures.workers)
     groups: list[tuple[str, str, Iterable[Sample]]] = [
         ("airlock_leader_present", "1 if a scheduler leads", [({}, float(leader.is_locked))]),
         ("airlock_standby_schedulers", "schedulers waiting to lead", [({}, float(leader.standbys))]),
@@ -24,7 +25,7 @@ def render_metrics() -> str:
         (
             "airlock_workers_alive",
             "job workers heard of lately",
-            [({}, float(sum(w.is_alive for w in figures.workers)))],
+            [({}, float(workers))],
         ),
         ("airlock_runs_waiting", "runs that wait", [({"job": job.name}, job.queued) for job in jobs]),
         ("airlock_runs_running", "runs under way", [({"job": job.name}, job.running) for job in jobs]),

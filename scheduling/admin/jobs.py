@@ -25,6 +25,7 @@ from station.badges import badge, stamp
 from station.clock import database_now, spoken
 
 State = Run.State
+TIMES: dict[str, list[str]] = {Job.Trigger.EVERY: ["every_seconds"], Job.Trigger.CRON: ["cron", "zone"]}
 
 
 @admin.register(Job)
@@ -159,9 +160,7 @@ class JobAdmin(StationAdmin):
         icon="play_circle",
         permissions=["resume"],
         url_path="resume",
-        dialog=dialog(
-            "Resume this job?", "It goes on where it stood; what it missed is caught up as it says.", "Resume"
-        ),
+        dialog=dialog("Resume this job?", "It goes on where it stood and catches up as it is told to.", "Resume"),
     )
     def resume(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         job = self._get(request, object_id)

@@ -52,17 +52,8 @@ class RunEventInline(EventInline):
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyRights, StationAdmin):
-    list_display = [
-        "pk",
-        "job",
-        "state_shown",
-        "progress_shown",
-        "trigger",
-        "attempt",
-        "run_shown",
-        "took_shown",
-        "fault",
-    ]
+    list_display = ["pk", "job", "state_shown", "progress_shown", "trigger", "attempt", "run_shown", "took_shown"]
+    list_display += ["requested_by", "fault"]
     list_filter = ["state", FaultFilter, "trigger", "job"]
     list_select_related = ["job"]
     search_fields = ["=id", "job__name", "scope", "owner", "key", "worker_name"]

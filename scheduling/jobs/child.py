@@ -1,14 +1,15 @@
 """The process of one attempt: made by the fork server, which has Django loaded, so that it is there in milliseconds.
 
 It can be killed at any moment: whatever it holds is its own. It leads a process group, so that the programs it starts
-go with it, and it asks the kernel to die with the fork server, which dies with its worker.
+go with it, and it holds one end of a pipe whose other end only its worker has: when that closes, however the worker
+went, the whole group ends.
 """
 
 import contextlib
-import ctypes
 import os
 import resource
 import signal
+import threading
 from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
@@ -25,14 +26,12 @@ from scheduling.jobs.executing import call
 from scheduling.jobs.finishing import Failure
 from scheduling.models import Run
 
-PR_SET_PDEATHSIG = 1
 
-
-def main(reply: Connection, module: str, context_values: dict[str, Any], payload: Any) -> None:
+def main(reply: Connection, lifeline: Connection, module: str, context_values: dict[str, Any], payload: Any) -> None:
     """Run the handler and send what came of it."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     with contextlib.suppress(OSError):
         os.setsid()
+    threading.Thread(target=_die_with_worker, args=[lifeline], daemon=True).start()
     import_module(module)
     context = RunContext(**context_values)
     signal.signal(signal.SIGTERM, lambda *_: context.stop())
@@ -45,6 +44,13 @@ def main(reply: Connection, module: str, context_values: dict[str, Any], payload
         _limit_memory(spec.memory_mb)
     reply.send(call(spec, context, payload))
     reply.close()
+
+
+def _die_with_worker(lifeline: Connection) -> None:
+    """Nobody ever writes there; the only thing that can happen is its end."""
+    with contextlib.suppress(EOFError, OSError):
+        lifeline.recv_bytes()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _limit_memory(megabytes: int) -> None:

@@ -1,12 +1,17 @@
 """What a handler is given: which run it is, whether it is to stop, and a way to say how far it has come."""
 
+import logging
 import threading
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from django.db import InterfaceError, OperationalError, connection
+
 from scheduling.models import Run
+
+logger = logging.getLogger(__name__)
 
 REPORT_SECONDS = 0.5
 
@@ -56,4 +61,9 @@ class RunContext:
         self._reported_at = time.monotonic()
         whole = None if percent is None else max(0, min(100, int(percent)))
         mine = Run.objects.filter(pk=self.id, token=self.token, state=Run.State.RUNNING)
-        mine.update(progress_percent=whole, progress_text=text[:200].replace("\x00", ""))
+        try:
+            mine.update(progress_percent=whole, progress_text=text[:200].replace("\x00", ""))
+        except (OperationalError, InterfaceError):
+            # The work is worth more than the word about it: the next report finds the database again.
+            logger.warning("Progress could not be stored. run=%s", self.id)
+            connection.close_if_unusable_or_obsolete()

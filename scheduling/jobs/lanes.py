@@ -155,12 +155,14 @@ class HeavyLane:
 
     def _execute(self, attempt: Attempt) -> Outcome:
         mine, its = self._forks.Pipe(duplex=False)
-        arguments = (its, attempt.spec.handler.__module__, _plain(attempt.context), attempt.payload)
+        its_lifeline, lifeline = self._forks.Pipe(duplex=False)
+        arguments = (its, its_lifeline, attempt.spec.handler.__module__, _plain(attempt.context), attempt.payload)
         from scheduling.jobs import child
 
         process = self._forks.Process(target=child.main, args=arguments, daemon=True)
         process.start()
         its.close()
+        its_lifeline.close()
         try:
             return self._wait(attempt, process, mine)
         finally:
@@ -169,6 +171,7 @@ class HeavyLane:
                 process.kill()
             process.join(5)
             mine.close()
+            lifeline.close()
 
     def _wait(self, attempt: Attempt, process: Any, pipe: Any) -> Outcome:
         is_told = False

@@ -1,0 +1,64 @@
+"""A worker without threads or processes: the tests claim, beat and finish by hand, step by step."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+
+from scheduling.jobs import claiming, fleet
+from scheduling.jobs.claiming import Claimant, Claimed
+from scheduling.jobs.context import RunContext
+from scheduling.jobs.declaring import registry
+from scheduling.jobs.executing import Success, call
+from scheduling.jobs.finishing import Failure, fail, succeed
+from scheduling.jobs.leasing import Beat, Held
+from scheduling.jobs.queueing import job_row
+from scheduling.models import JobWorker
+from station.clock import database_now
+
+
+class HandWorker:
+    """What a real worker does to the database, one call at a time."""
+
+    def __init__(self, *names: str) -> None:
+        self.specs = {job_row(name).pk: registry.jobs[name] for name in names}
+        self.row: JobWorker = fleet.register(heavy=1, light=1, only=[], now=database_now())
+        self.who = Claimant(self.row.pk, self.row.name)
+
+    def claim(self, room: int = 1, now: datetime | None = None) -> list[Claimed]:
+        now = now or database_now()
+        claiming.promote(now, now)
+        free = [job for job, spec in self.specs.items() if not spec.concurrency]
+        claimed = claiming.claim(self.specs, free, room, self.who, now) if free else []
+        for job, spec in self.specs.items():
+            if spec.concurrency and len(claimed) < room:
+                claimed += claiming.claim_counted(job, spec, room - len(claimed), self.who, now)
+        return claimed
+
+    def execute(self, run: Claimed) -> Any:
+        """Really call the handler; answers what came of it."""
+        spec = self.specs[run.job_id]
+        context = RunContext(run.id, spec.name, run.scope, run.attempt, run.trigger, run.planned_at, run.token)
+        return call(spec, context, run.payload)
+
+    def finish(self, run: Claimed, outcome: Any = None) -> bool:
+        """Report as the clerk does; False if the lease was lost."""
+        outcome = outcome or Success(None)
+        now = database_now()
+        if isinstance(outcome, Success):
+            return run.id in succeed([run], [outcome.result], now=now, by=self.who.name)
+        assert isinstance(outcome, Failure)
+        backoff = self.specs[run.job_id].backoff(run.attempt)
+        return fail(run, outcome, backoff, now=now, by=self.who.name) is not None
+
+    def beat(self, *runs: Claimed) -> Beat:
+        """Renew on Django's own connection."""
+        from scheduling.jobs.leasing import renew
+
+        held = {run.id: Held(run.token, self.specs[run.job_id].lease_seconds) for run in runs}
+        connection.ensure_connection()
+        return renew(connection.connection, held)
+
+
+def later(seconds: float) -> datetime:
+    return database_now() + timedelta(seconds=seconds)
