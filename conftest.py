@@ -18,7 +18,7 @@ def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequ
     """Plain static files, a run folder per test, and nothing remembered from another test's database."""
     from nodes import orphans, reconcile, runtimes
     from scheduling import lifecycle
-    from scheduling.jobs import planning, queueing
+    from scheduling.jobs import planning, queueing, sweeping
 
     settings.STORAGES = {
         **settings.STORAGES,
@@ -33,6 +33,7 @@ def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequ
     lifecycle._looked_at_all = -1e9
     planning._synced_version = -1
     queueing._ids.clear()
+    sweeping._last = None
 
 
 @pytest.fixture

@@ -120,8 +120,9 @@ class Machine(models.Model):
         table, events = cls._meta.db_table, event._meta.db_table
         settings = {"deadline_at": "%(_deadline)s::timestamptz", **changes}
         extra = "".join(f", {name} = {sql}" for name, sql in settings.items())
-        free = "SKIP LOCKED" if at_most is not None else ""
-        order = "ORDER BY array_position(%(_pks)s::bigint[], id) LIMIT %(_at_most)s" if at_most is not None else ""
+        order, free = "ORDER BY id", ""  # whoever locks several locks them in the same order
+        if at_most is not None:
+            order, free = "ORDER BY array_position(%(_pks)s::bigint[], id) LIMIT %(_at_most)s", "SKIP LOCKED"
         answers = "".join(f", {table}.{name}" for name in returning)
         noted = f""",
             noted AS (

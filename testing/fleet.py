@@ -55,7 +55,7 @@ class HandWorker:
         """Renew on Django's own connection."""
         from scheduling.jobs.leasing import renew
 
-        held = {run.id: Held(run.token, self.specs[run.job_id].lease_seconds) for run in runs}
+        held = {run.token: Held(run.id, self.specs[run.job_id].lease_seconds) for run in runs}
         connection.ensure_connection()
         return renew(connection.connection, held)
 

@@ -13,6 +13,8 @@ from django.utils import timezone
 from nodes.models import Node, Port, Reservation, Workload
 from scheduling.bookings import book
 from scheduling.calendars import make_feed
+from scheduling.jobs.fleet import register
+from scheduling.jobs.queueing import run_by_hand
 from scheduling.models import Recorder, Schedule
 from station import audit
 from station.alerts import raise_alert
@@ -57,6 +59,8 @@ def one_of_each(project: Any, admin_user: User) -> None:
     alert = raise_alert("fire", "Fire", now=now, project=project)
     assert AlertDelivery.objects.filter(alert=alert).exists()
     audit.record("anna", "change", recorder, before={"name": "a"}, after={"name": "b"})
+    run_by_hand("runs.retention", by="anna")
+    register(heavy=1, light=8, only=[], now=now)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)

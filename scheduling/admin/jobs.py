@@ -25,6 +25,7 @@ from station.badges import badge, stamp
 from station.clock import database_now, spoken
 
 State = Run.State
+SCOPES_BY_HAND = 100
 TIMES: dict[str, list[str]] = {Job.Trigger.EVERY: ["every_seconds"], Job.Trigger.CRON: ["cron", "zone"]}
 
 
@@ -61,7 +62,6 @@ class JobAdmin(StationAdmin):
     def save_model(self, request: HttpRequest, obj: Job, form: Any, change: bool) -> None:
         if form.changed_data:
             obj.is_customised = True
-            obj.plan_error = ""
         super().save_model(request, obj, form, change)
         if form.changed_data:
             syncing.aim_anew(obj, database_now())
@@ -133,14 +133,18 @@ class JobAdmin(StationAdmin):
     )
     def run_now(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         job = self._get(request, object_id)
+        here = redirect_after_dialog(reverse("admin:scheduling_job_change", args=[object_id]))
+        scopes = list(job.cursors.filter(is_active=True).exclude(scope="").values_list("scope", flat=True)) or [""]
         try:
-            run = run_by_hand(job.name, by=who(request))
+            runs = [run_by_hand(job.name, scope=scope, by=who(request)) for scope in scopes[:SCOPES_BY_HAND]]
         except (NotQueued, BadPayload) as refusal:
             messages.error(request, str(refusal))
-            return redirect_after_dialog(reverse("admin:scheduling_job_change", args=[object_id]))
-        audit.record(who(request), "run now", job, note=f"run {run.pk}")
-        messages.success(request, f"Run {run.pk} of {job} is queued.")
-        return redirect_after_dialog(reverse("admin:scheduling_run_change", args=[run.pk]))
+            return here
+        audit.record(who(request), "run now", job, note=f"runs {', '.join(str(run.pk) for run in runs)}")
+        messages.success(request, f"{len(runs)} run{'s' if len(runs) > 1 else ''} of {job} queued.")
+        if len(runs) == 1 and request.user.has_perm("scheduling.view_run", runs[0]):
+            return redirect_after_dialog(reverse("admin:scheduling_run_change", args=[runs[0].pk]))
+        return here
 
     @action(
         description="Pause",

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 
 from scheduling.jobs.declaring import JobSpec
 from scheduling.models import Job, Run
@@ -59,8 +59,8 @@ SUPERSEDED = """
     SELECT DISTINCT r.id FROM scheduling_run r JOIN scheduling_run later
     ON later.job_id = r.job_id AND later.scope = r.scope AND later.planned_at > r.planned_at
     WHERE r.job_id = ANY(%(jobs)s::bigint[]) AND r.scope = ANY(%(scopes)s::text[])
-    AND r.state = 'queued' AND r.trigger = 'plan' AND later.state = 'queued' AND later.trigger = 'plan'
-    AND later.run_at <= %(now)s"""
+    AND r.state = 'queued' AND r.trigger = 'plan' AND r.attempt = 0
+    AND later.state = 'queued' AND later.trigger = 'plan' AND later.run_at <= %(now)s"""
 # The turn it is now in each job: a scope that comes anew begins there, not before everybody else.
 FLOORS = """
     SELECT j.id, COALESCE((SELECT turn FROM scheduling_run q WHERE q.job_id = j.id AND q.priority = 0
@@ -187,11 +187,25 @@ def claim(specs: Mapping[int, JobSpec], jobs: Sequence[int], room: int, who: Cla
         return _take(pks, specs, room, who, now)
     except IntegrityError:
         # Two workers chose two runs of one exclusive scope in the same moment: one after the other, then.
-        claimed: list[Claimed] = []
-        for job in jobs:
+        return _claim_one_by_one(specs, jobs, room, who, now)
+
+
+def _claim_one_by_one(
+    specs: Mapping[int, JobSpec], jobs: Sequence[int], room: int, who: Claimant, now: datetime
+) -> list[Claimed]:
+    """What is claimed is ours, whatever happens to the next: it is answered, never dropped."""
+    claimed: list[Claimed] = []
+    for job in jobs:
+        try:
             if len(claimed) < room:
                 claimed += claim_counted(job, specs[job], room - len(claimed), who, now)
-        return claimed
+        except IntegrityError:
+            continue  # somebody was faster in that scope; the next look decides
+        except DatabaseError:
+            if not claimed:
+                raise
+            break
+    return claimed
 
 
 def warm_up(specs: Mapping[int, JobSpec], who: Claimant, now: datetime) -> None:

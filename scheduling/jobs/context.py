@@ -16,6 +16,11 @@ logger = logging.getLogger(__name__)
 REPORT_SECONDS = 0.5
 
 
+def plain(text: str) -> str:
+    """What the database can hold: no NUL, no halves of characters."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()
+
+
 class RunStopped(Exception):
     """Raised in a handler that asks (`check`) after it was told to stop. Let it pass, after tidying up."""
 
@@ -58,11 +63,13 @@ class RunContext:
         is_last = percent is not None and percent >= 100
         if time.monotonic() - self._reported_at < REPORT_SECONDS and not is_last:
             return
+        if connection.in_atomic_block:
+            return  # nobody would see it before the commit, and the row would stay locked until then
         self._reported_at = time.monotonic()
         whole = None if percent is None else max(0, min(100, int(percent)))
         mine = Run.objects.filter(pk=self.id, token=self.token, state=Run.State.RUNNING)
         try:
-            mine.update(progress_percent=whole, progress_text=text[:200].replace("\x00", ""))
+            mine.update(progress_percent=whole, progress_text=plain(text)[:200])
         except (OperationalError, InterfaceError):
             # The work is worth more than the word about it: the next report finds the database again.
             logger.warning("Progress could not be stored. run=%s", self.id)

@@ -11,6 +11,7 @@ from django.db import connection
 from psycopg.types.json import Jsonb
 
 from scheduling.jobs.claiming import Claimed
+from scheduling.jobs.context import plain
 from scheduling.models import Run
 from station.redaction import redact
 from station.states import SCHEDULER
@@ -63,8 +64,25 @@ def succeed(runs: Sequence[Claimed], results: Sequence[Any], *, now: datetime, b
 
 def fail(run: Claimed, failure: Failure, backoff: timedelta, *, now: datetime, by: str) -> str | None:
     """Retry, give up or cancel, as the failure and the attempts say. The new state; None if the lease is lost."""
-    to = verdict(failure.code, attempts_left=run.attempts_left, is_reentrant=run.is_reentrant)
-    return to if write_end(run.id, run.token, to, failure, run, backoff, now=now, by=by) else None
+    return write_verdict(run.id, run.token, failure, run, backoff, now=now, by=by)
+
+
+def write_verdict(
+    pk: int, token: UUID | None, failure: Failure, run: Claimed | Run, backoff: timedelta, *, now: datetime, **how: Any
+) -> str | None:
+    """As the code says; but what somebody wanted cancelled is not tried again, however it ended (J-25)."""
+    # Stopping its worker is nobody's fault: it costs no attempt.
+    left = run.attempts_left or (1 if failure.code == Fault.WORKER_STOPPED else 0)
+    to = verdict(failure.code, attempts_left=left, is_reentrant=run.is_reentrant)
+    if to != State.RETRY:
+        return to if write_end(pk, token, to, failure, run, backoff, now=now, **how) else None
+    guard = how.pop("guard", "true")
+    wanted, unwanted = f"{guard} AND cancel_requested_at IS NULL", f"{guard} AND cancel_requested_at IS NOT NULL"
+    if write_end(pk, token, to, failure, run, backoff, now=now, guard=wanted, **how):
+        return to
+    if write_end(pk, token, State.CANCELLED, failure, run, backoff, now=now, guard=unwanted, **how):
+        return State.CANCELLED
+    return None
 
 
 def verdict(code: str, *, attempts_left: int, is_reentrant: bool) -> str:
@@ -89,9 +107,10 @@ def write_end(
     guard: str = "true",
     orphaned_times: int = 0,
     lease: datetime | None = None,
+    skip_locked: bool = False,
 ) -> bool:
     """One row from running to its next state, if the token is still the one we know."""
-    text = redact(failure.text).replace("\x00", "")[:ERROR_LENGTH]
+    text = plain(redact(failure.text))[:ERROR_LENGTH]
     error = {"attempt": run.attempt, "at": now.isoformat(), "code": str(failure.code), "text": text}
     moved = Run.move_batch(
         [pk],
@@ -101,8 +120,10 @@ def write_end(
         by=by,
         note=f"{failure.code}: {text}" if text else str(failure.code),
         is_durable=True,
-        guard=f"token IS NOT DISTINCT FROM %(token)s AND {guard}",
+        at_most=1 if skip_locked else None,
+        guard=f"token IS NOT DISTINCT FROM %(token)s::uuid AND {guard}",
         changes={
+            "attempts_forgiven": "attempts_forgiven + %(forgiven)s",
             "run_at": "%(run_at)s",
             "error_code": "%(code)s",
             "error": "%(text)s",
@@ -114,6 +135,7 @@ def write_end(
         },
         values={
             "token": token,
+            "forgiven": int(failure.code == Fault.WORKER_STOPPED and to == State.RETRY),
             "lease": lease,
             "run_at": now + backoff if to == State.RETRY else run.run_at,
             "code": str(failure.code),

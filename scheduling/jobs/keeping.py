@@ -8,10 +8,10 @@ import logging
 import threading
 import time
 from typing import Any
+from uuid import UUID
 
 import psycopg
 
-from scheduling.jobs.claiming import Claimed
 from scheduling.jobs.finishing import Failure
 from scheduling.jobs.lanes import Attempt, LightLane
 from scheduling.jobs.leasing import Held, renew, show_alive
@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 Fault = Run.Fault
 WATCH_SECONDS = 0.25
 IDLE_BEAT_SECONDS = 30.0
+AFTER_FAULT_SECONDS = 1.0
+TAKEN = Failure(Fault.LEASE_LOST, "Another worker has taken it over.")
 
 
 class Keeper:
@@ -30,10 +32,10 @@ class Keeper:
 
     def __init__(self, ref: int, light: LightLane) -> None:
         self._ref, self._light = ref, light
-        self._held: dict[int, tuple[Claimed, Attempt]] = {}
+        self._held: dict[UUID, Attempt] = {}
         self._lock = threading.Condition()
         self._connection: Any = None
-        self._beat_at = time.monotonic()
+        self._beat_due = time.monotonic() + IDLE_BEAT_SECONDS
         self._wants_beat = False
         self._is_stopping = False
         self.done = 0
@@ -42,24 +44,30 @@ class Keeper:
     def start(self) -> None:
         self._thread.start()
 
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         with self._lock:
             self._is_stopping = True
             self._lock.notify()
         self._thread.join(10)
 
-    def hold(self, run: Claimed, attempt: Attempt) -> None:
+    def hold(self, attempt: Attempt) -> None:
         with self._lock:
-            was_idle = not self._held
-            self._held[run.id] = (run, attempt)
-            if was_idle:
-                self._lock.notify()
+            doubles = [held for held in self._held.values() if held.run.id == attempt.run.id] if self._held else []
+            self._held[attempt.run.token] = attempt
+            self._beat_due = min(self._beat_due, time.monotonic() + attempt.spec.heartbeat_seconds)
+            self._lock.notify()
+        for old in doubles:  # we were frozen, lost it, and have it again: only the new claim counts
+            old.tell_to_stop(TAKEN)
 
-    def let_go(self, ids: list[int]) -> None:
+    def let_go(self, tokens: list[UUID]) -> None:
         """Before their end is written: from here on no heartbeat of ours touches them."""
         with self._lock:
-            for pk in ids:
-                self._held.pop(pk, None)
+            for token in tokens:
+                self._held.pop(token, None)
 
     def beat_now(self) -> None:
         """Somebody was told to be cancelled: ask at once."""
@@ -68,13 +76,13 @@ class Keeper:
             self._lock.notify()
 
     def stop_everything(self, reason: Failure) -> None:
-        for _, attempt in self._snapshot().values():
+        for attempt in self._snapshot().values():
             attempt.tell_to_stop(reason)
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def _snapshot(self) -> dict[int, tuple[Claimed, Attempt]]:
+    def _snapshot(self) -> dict[UUID, Attempt]:
         with self._lock:
             return dict(self._held)
 
@@ -82,46 +90,49 @@ class Keeper:
         while not self._is_stopping:
             with self._lock:
                 if not self._wants_beat and not self._is_stopping:
-                    idle = max(0.0, self._beat_at + IDLE_BEAT_SECONDS - time.monotonic())
-                    self._lock.wait(WATCH_SECONDS if self._held else idle)
-            held = self._snapshot()
-            self._watch(held)
-            if self._wants_beat or time.monotonic() - self._beat_at >= self._interval(held):
-                self._wants_beat = False
-                self._beat_guarded(held)
+                    idle = max(0.0, self._beat_due - time.monotonic())
+                    self._lock.wait(min(WATCH_SECONDS, idle) if self._held else idle)
+            try:
+                held = self._snapshot()
+                self._watch(held)
+                if self._wants_beat or time.monotonic() >= self._beat_due:
+                    self._wants_beat = False
+                    self._beat_guarded(held)
+            except Exception:  # without this thread every lease would run out: it goes on, whatever it met
+                logger.exception("The keeper of leases met something unforeseen.")
+                self._beat_due = time.monotonic() + AFTER_FAULT_SECONDS
         if self._connection is not None:
             self._connection.close()
 
-    def _interval(self, held: dict[int, tuple[Claimed, Attempt]]) -> float:
-        return min((attempt.spec.heartbeat_seconds for _, attempt in held.values()), default=IDLE_BEAT_SECONDS)
-
-    def _beat_guarded(self, held: dict[int, tuple[Claimed, Attempt]]) -> None:
+    def _beat_guarded(self, held: dict[UUID, Attempt]) -> None:
         try:
             self._beat(held)
+            interval = min((attempt.spec.heartbeat_seconds for attempt in held.values()), default=IDLE_BEAT_SECONDS)
         except (psycopg.Error, OSError) as error:
             logger.warning("The heartbeat found no database; asking again. error=%s", str(error).strip())
             if self._connection is not None:
                 self._connection.close()
-            self._connection = None
-        self._beat_at = time.monotonic()
+            self._connection, interval = None, AFTER_FAULT_SECONDS
+        self._beat_due = time.monotonic() + interval
 
-    def _beat(self, held: dict[int, tuple[Claimed, Attempt]]) -> None:
+    def _beat(self, held: dict[UUID, Attempt]) -> None:
         if self._connection is None or self._connection.closed:
             self._connection = connect("airlock worker heartbeat")
+            self._connection.execute("SET lock_timeout = '2s'")
         show_alive(self._connection, self._ref, self.done)
-        leases = {pk: Held(run.token, attempt.spec.lease_seconds) for pk, (run, attempt) in held.items()}
+        leases = {token: Held(attempt.run.id, attempt.spec.lease_seconds) for token, attempt in held.items()}
         beat = renew(self._connection, leases)
         still = self._snapshot()  # what ended meanwhile was let go, and a refusal of it means nothing
-        for pk in beat.lost & still.keys():
-            logger.warning("A lease is lost; its handler is told to stop, its result will be ignored. run=%s", pk)
-            still[pk][1].tell_to_stop(Failure(Fault.LEASE_LOST, "Another worker has taken it over."))
-        for pk, reason in beat.cancelled.items():
-            if pk in still:
-                still[pk][1].tell_to_stop(Failure(Fault.CANCELLED, reason))
+        for token in beat.lost & still.keys():
+            logger.warning("A lease is lost; its handler is told to stop. run=%s", still[token].run.id)
+            still[token].tell_to_stop(TAKEN)
+        for token, reason in beat.cancelled.items():
+            if token in still:
+                still[token].tell_to_stop(Failure(Fault.CANCELLED, reason))
 
-    def _watch(self, held: dict[int, tuple[Claimed, Attempt]]) -> None:
+    def _watch(self, held: dict[UUID, Attempt]) -> None:
         """Time limits. What does not stop when told is ended (a process) or given up (a thread)."""
-        for _, attempt in held.values():
+        for attempt in held.values():
             if attempt.is_ended:
                 continue
             if attempt.is_over_time:
@@ -129,5 +140,5 @@ class Keeper:
                 attempt.tell_to_stop(Failure(Fault.RUN_TIMEOUT, f"It took longer than the {limit:g} s it may take."))
             if attempt.is_out_of_grace() and not attempt.spec.is_heavy:
                 assert attempt.stop_reason is not None
-                logger.error("A handler does not stop; its thread is given up. run=%s", attempt.context.id)
+                logger.error("A handler does not stop; its thread is given up. run=%s", attempt.run.id)
                 self._light.give_up(attempt, attempt.stop_reason)

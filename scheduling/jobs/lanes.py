@@ -16,6 +16,7 @@ from typing import Any
 
 from django.db import close_old_connections, connections
 
+from scheduling.jobs.claiming import Claimed
 from scheduling.jobs.context import RunContext
 from scheduling.jobs.declaring import JobSpec
 from scheduling.jobs.executing import Outcome, call
@@ -31,8 +32,9 @@ PRELOAD = "scheduling.jobs.child"
 class Attempt:
     """One run being executed: told to stop by anybody, ended once."""
 
-    def __init__(self, spec: JobSpec, context: RunContext, payload: Any) -> None:
-        self.spec, self.context, self.payload = spec, context, payload
+    def __init__(self, spec: JobSpec, run: Claimed) -> None:
+        self.spec, self.run = spec, run
+        self.context = RunContext(run.id, spec.name, run.scope, run.attempt, run.trigger, run.planned_at, run.token)
         self.began = time.monotonic()
         self.stop_reason: Failure | None = None
         self.told_at = 0.0
@@ -55,8 +57,11 @@ class Attempt:
 
     def judge(self, outcome: Outcome) -> Outcome:
         """A handler that stopped because it was told to ended for our reason, not for its own. A success stands."""
-        is_stop = isinstance(outcome, Failure) and outcome.code in {Fault.CANCELLED, Fault.HANDLER_CRASH}
-        return self.stop_reason if is_stop and self.stop_reason is not None else outcome
+        if not isinstance(outcome, Failure) or outcome.code not in {Fault.CANCELLED, Fault.HANDLER_CRASH}:
+            return outcome
+        if self.stop_reason is None and outcome.code == Fault.CANCELLED:
+            return Failure(Fault.WORKER_STOPPED, "Somebody outside told its process to stop.")
+        return self.stop_reason or outcome
 
     def end_once(self) -> bool:
         """True for the first who says that it is over."""
@@ -111,7 +116,7 @@ class LightLane:
             while (attempt := self._work.get()) is not None:
                 attempt.began = time.monotonic()
                 close_old_connections()
-                outcome = call(attempt.spec, attempt.context, attempt.payload)
+                outcome = call(attempt.spec, attempt.context, attempt.run.payload)
                 if not attempt.end_once():
                     return  # given up meanwhile; somebody else has this place
                 with self._lock:
@@ -156,7 +161,7 @@ class HeavyLane:
     def _execute(self, attempt: Attempt) -> Outcome:
         mine, its = self._forks.Pipe(duplex=False)
         its_lifeline, lifeline = self._forks.Pipe(duplex=False)
-        arguments = (its, its_lifeline, attempt.spec.handler.__module__, _plain(attempt.context), attempt.payload)
+        arguments = (its, its_lifeline, attempt.spec.handler.__module__, _plain(attempt.context), attempt.run.payload)
         from scheduling.jobs import child
 
         process = self._forks.Process(target=child.main, args=arguments, daemon=True)

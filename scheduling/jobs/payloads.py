@@ -44,7 +44,8 @@ def dump_result(result: Any) -> Any:
 
 def _text(value: Any) -> str:
     try:
-        text = json.dumps(value, default=_moment, allow_nan=False)
+        text = json.dumps(value, default=_moment, allow_nan=False, ensure_ascii=False)
+        text.encode()  # halves of characters, as in file names that are not UTF-8, are no text
     except (TypeError, ValueError, RecursionError) as error:
         raise BadPayload(f"JSON cannot hold this: {error}") from error
     if len(text) > LIMIT_BYTES:

@@ -9,7 +9,7 @@ import time
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 
 from scheduling.jobs import firing, syncing
 from scheduling.jobs.declaring import CatchUp, registry
@@ -22,14 +22,17 @@ CHUNK = 2000
 GROUPS_PER_TURN = 50
 FIRES_AHEAD = 200
 SCOPES_SECONDS = 60.0
-DUE_SQL = f"""SELECT min(next_at) - interval '{settings.JOB_PLAN_AHEAD_SECONDS} s'
-              FROM scheduling_jobcursor WHERE is_active"""  # noqa: S608
+DUE_SQL = f"""
+    SELECT min((SELECT min(c.next_at) FROM scheduling_jobcursor c WHERE c.job_id = j.id AND c.is_active))
+           - interval '{settings.JOB_PLAN_AHEAD_SECONDS} s'
+    FROM scheduling_job j WHERE j.is_declared AND NOT j.is_paused AND j.is_plannable"""  # noqa: S608
 ADVANCE = """
     WITH due AS MATERIALIZED (
         SELECT id FROM scheduling_jobcursor
         WHERE job_id = %(job)s AND next_at = %(old)s AND is_active
         ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
-    UPDATE scheduling_jobcursor c SET next_at = COALESCE(%(new)s, c.next_at), is_active = %(new)s IS NOT NULL
+    UPDATE scheduling_jobcursor c SET next_at = COALESCE(%(new)s::timestamptz, c.next_at),
+        is_active = %(new)s::timestamptz IS NOT NULL
     FROM due WHERE c.id = due.id RETURNING c.scope"""
 _synced_version = -1
 _scopes_read_at = 0.0
@@ -39,34 +42,40 @@ def step(now: datetime) -> datetime | None:
     """Make the runs of everything that fires within the next seconds; answer when the next one has to be made."""
     _sync_if_needed(now)
     ahead = timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
-    due = JobCursor.objects.filter(is_active=True, next_at__lte=now + ahead)
-    groups = list(due.order_by("next_at").values_list("job_id", "next_at").distinct()[:GROUPS_PER_TURN])
-    jobs = Job.objects.in_bulk({job_id for job_id, _ in groups})
-    for job_id, next_at in groups:
+    jobs = {job.pk: job for job in Job.objects.planned() if job.name in registry.jobs}
+    active = JobCursor.objects.filter(job__in=jobs, is_active=True).order_by("next_at")
+    due = active.filter(next_at__lte=now + ahead).values_list("job_id", "next_at").distinct()
+    for job_id, next_at in list(due[:GROUPS_PER_TURN]):
         try:
             plan(jobs[job_id], next_at, now, now + ahead)
-        except (
-            Exception
-        ) as error:  # a job that cannot be planned must not stop the others, and somebody must hear of it
+        except (OperationalError, InterfaceError):
+            raise  # the database is away: that is no fault of the job
+        except Exception as error:  # a job that cannot be planned must not stop the others, and somebody hears of it
             logger.exception("A job could not be planned. job=%s", jobs[job_id].name)
-            syncing.note_trouble(jobs[job_id], error, now)
-    first = JobCursor.objects.filter(is_active=True).order_by("next_at").values_list("next_at", flat=True).first()
+            syncing.note_trouble(jobs[job_id], error, now, is_plannable=False)
+    first = active.filter(job__is_plannable=True).values_list("next_at", flat=True).first()
     moments = [first - ahead] if first else []
-    if any(spec.scopes for spec in registry.jobs.values()):
+    if _needs_looks():
         moments.append(now + timedelta(seconds=SCOPES_SECONDS))
     return min(moments, default=None)
 
 
+def _needs_looks() -> bool:
+    return any(spec.scopes for spec in registry.jobs.values()) or Job.objects.exclude(plan_error="").exists()
+
+
 def _sync_if_needed(now: datetime) -> None:
-    """The code once, and again when a job joins late; scope providers every minute."""
+    """The code once, and again when a job joins late; scope providers, and what could not be planned, every minute."""
     global _synced_version, _scopes_read_at
-    if _synced_version != registry.version:
-        _synced_version, _scopes_read_at = registry.version, time.monotonic()
+    version = registry.version
+    if _synced_version != version:
         syncing.sync(now)
+        _synced_version, _scopes_read_at = version, time.monotonic()
     elif time.monotonic() - _scopes_read_at >= SCOPES_SECONDS:
         _scopes_read_at = time.monotonic()
         for job in Job.objects.filter(is_declared=True, is_paused=False).exclude(trigger=Job.Trigger.QUEUE):
-            if registry.jobs[job.name].scopes or job.plan_error:
+            spec = registry.get(job.name)
+            if spec is not None and (spec.scopes or job.plan_error):
                 syncing.place(job, now)
 
 
@@ -75,7 +84,6 @@ def plan(job: Job, next_at: datetime, now: datetime, horizon: datetime) -> int:
     spec = registry.get(job.name)
     when = job.when
     if spec is None or when is None:
-        job.cursors.update(is_active=False)
         return 0
     fires, following = choose(when, spec.catch_up, next_at, now, horizon)
     made = 0

@@ -260,6 +260,8 @@ def retry(run: Run, *, by: str) -> bool:
     if not run.may_move(State.QUEUED):
         return False
     now = database_now()
+    if run.key and Run.objects.live().filter(job_id=run.job_id, key=run.key).exclude(pk=run.pk).exists():
+        return False  # another one with its key is on its way
     with transaction.atomic():
         moved = run.move(
             State.QUEUED,

@@ -6,11 +6,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from datetime import datetime
+from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection, connections
 
-from scheduling.jobs.claiming import Claimed
 from scheduling.jobs.executing import Outcome, Success
 from scheduling.jobs.finishing import Failure, fail, succeed, tell_of_room
 from scheduling.jobs.lanes import Attempt
@@ -24,13 +24,13 @@ BUSY = 8
 PATIENCE_SECONDS = 0.03
 PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0)
 
-Report = tuple[Claimed, Attempt, Outcome]
+Report = tuple[Attempt, Outcome]
 
 
 class Clerk:
     """Reports wait here until they are written; a database that is away holds them up and loses none."""
 
-    def __init__(self, name: str, let_go: Callable[[list[int]], None], reported: Callable[[int, bool], None]) -> None:
+    def __init__(self, name: str, let_go: Callable[[list[UUID]], None], reported: Callable[[int, bool], None]) -> None:
         self._name, self._let_go, self._reported = name, let_go, reported
         self._reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._stop = threading.Event()
@@ -40,8 +40,12 @@ class Clerk:
     def start(self) -> None:
         self._thread.start()
 
-    def put(self, run: Claimed, attempt: Attempt, outcome: Outcome) -> None:
-        self._reports.put((run, attempt, outcome))
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def put(self, attempt: Attempt, outcome: Outcome) -> None:
+        self._reports.put((attempt, outcome))
 
     def stop(self, seconds: float) -> bool:
         """Write what is there and end; True if everything was written in time."""
@@ -53,7 +57,7 @@ class Clerk:
     def _run(self) -> None:
         try:
             while (reports := self._take()) is not None:
-                self._let_go([run.id for run, _, _ in reports])
+                self._let_go([attempt.run.token for attempt, _ in reports])
                 self._write_until_done(reports)
         finally:
             connections.close_all()
@@ -92,12 +96,22 @@ class Clerk:
                 connection.close()
                 self._stop.wait(PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)])
                 failures += 1
-            except (
-                Exception
-            ):  # one that cannot be written must not take the clerk down: its lease runs out, and it is rescued
-                logger.exception("Reports could not be written. runs=%s", [run.id for run, _, _ in reports])
+            except Exception:  # one that cannot be written must not take the others with it
+                logger.exception("Reports could not be written. runs=%s", [attempt.run.id for attempt, _ in reports])
+                if len(reports) > 1:
+                    for report in reports:
+                        self._write_until_done([report])
+                    return
+                will_retry = self._say_it_cannot_be_stored(reports[0][0])
                 break
         self._reported(len(reports), will_retry)
+
+    def _say_it_cannot_be_stored(self, attempt: Attempt) -> bool:
+        try:
+            return self._write([(attempt, Failure(Run.Fault.HANDLER_ERROR, "What came of it cannot be stored."))])
+        except Exception:  # its lease runs out, and the sweep rescues it
+            logger.exception("Not even that could be written. run=%s", attempt.run.id)
+            return False
 
     def _write(self, reports: list[Report]) -> bool:
         """Successes in one statement; True if something is to be tried again.
@@ -105,21 +119,20 @@ class Clerk:
         Writing a report twice changes nothing: the token is gone, or the state is another.
         """
         now = database_now()
-        good = [(run, outcome.result) for run, _, outcome in reports if isinstance(outcome, Success)]
+        good = [(attempt.run, outcome.result) for attempt, outcome in reports if isinstance(outcome, Success)]
         if good:
             done = succeed([run for run, _ in good], [result for _, result in good], now=now, by=self._name)
             lost = [run.id for run, _ in good if run.id not in done]
             if lost:
                 self._say_lost(lost)
-        ends = [
-            self._fail(run, attempt, outcome, now) for run, attempt, outcome in reports if isinstance(outcome, Failure)
-        ]
-        limited = {run.job_id for run, attempt, _ in reports if attempt.spec.is_limited}
+        ends = [self._fail(attempt, outcome, now) for attempt, outcome in reports if isinstance(outcome, Failure)]
+        limited = {attempt.run.job_id for attempt, _ in reports if attempt.spec.is_limited}
         if limited:
             tell_of_room(sorted(limited))
         return Run.State.RETRY in ends
 
-    def _fail(self, run: Claimed, attempt: Attempt, failure: Failure, now: Any) -> str | None:
+    def _fail(self, attempt: Attempt, failure: Failure, now: datetime) -> str | None:
+        run = attempt.run
         if failure.code == Run.Fault.LEASE_LOST:
             self._say_lost([run.id])
             return None

@@ -6,14 +6,15 @@ run that takes its worker down three times in a row is poison and goes no furthe
 """
 
 import logging
+import time
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from scheduling.jobs import claiming, fleet
 from scheduling.jobs.declaring import registry
-from scheduling.jobs.finishing import ORPHANED_UNTIL_POISON, Failure, verdict, write_end
+from scheduling.jobs.finishing import ORPHANED_UNTIL_POISON, Failure, write_verdict
 from scheduling.models import Job, JobWorker, Run
 from scheduling.wakeup import wake_workers
 from station.alerts import raise_alert, resolve_alert
@@ -42,9 +43,12 @@ DUE_SQL = """SELECT min(at) FROM (
 
 def step(now: datetime) -> datetime | None:
     """Bury dead workers, rescue what they left, and promote what nobody else did."""
-    bury(now)
-    rescue_stale(now)
-    if Run.objects.waiting(now - timedelta(seconds=2)).exists() and claiming.promote(now, now, latest_only()):
+    is_patient = _is_patient(now)
+    rescued = bury(now, by_silence=not is_patient)
+    rescued += 0 if is_patient else rescue_stale(now)
+    if Run.objects.waiting(now - timedelta(seconds=2)).exists():
+        rescued += claiming.promote(now, now, latest_only())
+    if rescued:
         wake_workers()
     _tell_if_nobody_works(now)
     if Run.objects.filter(state=State.RUNNING).exists():
@@ -53,21 +57,44 @@ def step(now: datetime) -> datetime | None:
     return now + PATIENCE if is_anything_waiting or JobWorker.objects.filter(ended_at=None).exists() else None
 
 
+_last: tuple[datetime, float] | None = None
+_patient_until = 0.0
+
+
+def _is_patient(now: datetime) -> bool:
+    """After a silence of our own, or a clock that was set, leases may be over for want of a database, not of a worker.
+
+    Everybody gets the time to be heard of first; only what is proven dead is buried at once.
+    """
+    global _last, _patient_until
+    moment = time.monotonic()
+    before, _last = _last, (now, moment)
+    is_first = before is None or moment - before[1] > 2 * PATIENCE.total_seconds()
+    is_set = before is not None and abs((now - before[0]).total_seconds() - (moment - before[1])) > LOOK.total_seconds()
+    if is_first or is_set:
+        _patient_until = moment + PATIENCE.total_seconds()
+    return moment < _patient_until
+
+
 def latest_only() -> list[int]:
     """The rows of jobs of which only the latest plan counts."""
     names = [name for name, spec in registry.jobs.items() if spec.when and spec.catch_up.mode == "latest"]
     return list(Job.objects.filter(name__in=names).values_list("pk", flat=True))
 
 
-def bury(now: datetime) -> int:
-    """Workers that are gone: by their process if they lived here, else by their silence. Their runs go on elsewhere."""
+def bury(now: datetime, *, by_silence: bool = True) -> int:
+    """Workers that are gone: by their process if they lived here, else by their silence.
+
+    What a proven dead one was at goes on elsewhere at once; of a silent one each run when its own lease is over.
+    """
     count = 0
     for worker in JobWorker.objects.filter(ended_at=None):
-        is_dead = fleet.is_dead_here(worker) or now - worker.heartbeat_at > WORKER_SILENCE
+        is_proven = fleet.is_dead_here(worker)
+        is_dead = is_proven or (by_silence and now - worker.heartbeat_at > WORKER_SILENCE)
         if not is_dead or not _bury_one(worker, now):
             continue
         count += 1
-        for run in Run.objects.filter(state=State.RUNNING, worker_ref=worker.pk):
+        for run in Run.objects.filter(state=State.RUNNING, worker_ref=worker.pk) if is_proven else []:
             orphan(run, Fault.WORKER_CRASHED, now)
     return count
 
@@ -103,18 +130,28 @@ def orphan(run: Run, code: str, now: datetime) -> bool:
     times = run.orphaned_times + 1 if code == Fault.WORKER_CRASHED else 0
     if times >= ORPHANED_UNTIL_POISON:
         code = Fault.POISON
-    to = verdict(code, attempts_left=run.attempts_left, is_reentrant=run.is_reentrant)
     spec = registry.get(run.job.name)
     backoff = spec.backoff(run.attempt) if spec else timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
     failure = Failure(code, WHY[Fault(code)] + (f" ({run.worker_name})" if run.worker_name else ""))
+    # Still the same claim, or somebody else was faster; and a heartbeat in this moment saves it.
+    guard = "leased_until_at = %(lease)s::timestamptz" if run.leased_until_at else "leased_until_at IS NULL"
     try:
         with transaction.atomic():
-            # Still the same claim, or somebody else was faster; and a heartbeat in this moment saves it.
-            guard = "(leased_until_at IS NULL OR leased_until_at = %(lease)s)" if run.leased_until_at else "true"
-            return write_end(
-                run.pk, run.token, to, failure, run, backoff, now=now, guard=guard, orphaned_times=times,
+            to = write_verdict(
+                run.pk,
+                run.token,
+                failure,
+                run,
+                backoff,
+                now=now,
+                guard=guard,
                 lease=run.leased_until_at,
-            )  # fmt: skip
+                orphaned_times=times,
+                skip_locked=True,  # whoever holds the row in this moment is no reason for the leader to wait
+            )
+            return to is not None
+    except (OperationalError, InterfaceError):
+        raise  # the database is away: nothing can be rescued
     except Exception:  # each row on its own: the next pass tries it again
         logger.exception("A run could not be rescued. run=%s", run.pk)
         return False

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from scheduling.jobs import firing
 from scheduling.jobs.declaring import JobSpec, registry
@@ -25,11 +25,11 @@ def sync(now: datetime) -> None:
     """J-02: upsert what is declared, retire what is gone. An operator's pause and her own times survive."""
     for spec in list(registry.jobs.values()):
         upsert(spec)
-    for job in Job.objects.filter(is_declared=True).exclude(name__in=registry.jobs):
-        Job.objects.filter(pk=job.pk).update(is_declared=False)
-        job.cursors.update(is_active=False)
+    gone = Job.objects.filter(is_declared=True).exclude(name__in=registry.jobs)
+    for job in gone:
         logger.info("A job is no longer in the code; its history stays. job=%s", job.name)
-    for job in Job.objects.filter(is_declared=True, is_paused=False).exclude(trigger=Job.Trigger.QUEUE):
+    gone.update(is_declared=False)
+    for job in Job.objects.filter(is_declared=True).exclude(trigger=Job.Trigger.QUEUE):
         place(job, now)
 
 
@@ -70,18 +70,31 @@ def _values(spec: JobSpec) -> dict[str, Any]:
 
 def place(job: Job, now: datetime) -> None:
     """One cursor per scope (J-03). A new one begins with its next fire: nothing is filled in by itself (J-05)."""
-    spec = registry.jobs[job.name]
+    spec = registry.get(job.name)
+    if spec is None:
+        return  # another process knows it, this one does not
     try:
-        scopes = {str(scope) for scope in spec.scopes()} if spec.scopes else {""}
         when = job.when
         upcoming = firing.first_after(when, now) if when else None
-    except Exception as error:  # whatever a provider or a row of this job does hurts this job only, and is told
-        note_trouble(job, error, now)
+    except ValueError as error:
+        note_trouble(job, error, now, is_plannable=False)
         return
-    if upcoming is not None:
-        _place(job, scopes, upcoming)
-    if job.plan_error:
-        Job.objects.filter(pk=job.pk).update(plan_error="")
+    try:
+        scopes = {str(scope) for scope in spec.scopes()} if spec.scopes else {""}
+        if upcoming is not None:
+            _place(job, scopes, upcoming)
+    except (OperationalError, InterfaceError):
+        raise  # the database is away: that is no fault of the job
+    except Exception as error:  # whatever a provider does hurts this job only, and is told; its known scopes go on
+        note_trouble(job, error, now, is_plannable=True)
+        return
+    _note_good(job, now)
+
+
+def _note_good(job: Job, now: datetime) -> None:
+    if job.plan_error or not job.is_plannable:
+        Job.objects.filter(pk=job.pk).update(plan_error="", is_plannable=True)
+        job.plan_error, job.is_plannable = "", True
         resolve_alert(f"job:{job.name}", now=now, note="it can be planned again")
 
 
@@ -104,28 +117,30 @@ def _place(job: Job, scopes: set[str], upcoming: datetime) -> None:
 def aim_anew(job: Job, now: datetime) -> None:
     """Its times have changed: every scope waits for the next fire of the new ones; none in between is made up.
 
-    Runs planned by the old times and not begun are taken back.
+    What was planned ahead by the old times is taken back; what is due already stays.
     """
-    _take_back(job)
+    with transaction.atomic():
+        _take_back(job, after=now)
     try:
         when = job.when
         upcoming = firing.first_after(when, now) if when else None
     except ValueError as error:
-        note_trouble(job, error, now)
+        note_trouble(job, error, now, is_plannable=False)
         return
     if upcoming is None:
         job.cursors.update(is_active=False)
     else:
         job.cursors.update(next_at=upcoming)
+        place(job, now)
     wake_scheduler()
 
 
-def note_trouble(job: Job, error: Exception, now: datetime) -> None:
-    """J-04: this row only, shown on its page and told once. The planner tries it again with the next look at scopes."""
+def note_trouble(job: Job, error: Exception, now: datetime, *, is_plannable: bool) -> None:
+    """J-04: this row only, shown on its page and told once. The planner looks at it again every minute."""
     text = redact(f"{type(error).__name__}: {error}")
     logger.error("A job cannot be planned. job=%s error=%s", job.name, text)
-    Job.objects.filter(pk=job.pk).update(plan_error=text)
-    job.cursors.update(is_active=False)
+    Job.objects.filter(pk=job.pk).update(plan_error=text, is_plannable=is_plannable)
+    job.plan_error, job.is_plannable = text, is_plannable
     raise_alert(
         f"job:{job.name}",
         f"The job {job.name} cannot be planned",
@@ -145,15 +160,18 @@ def pause(job: Job, *, now: datetime, by: str) -> int:
         Job.objects.select_for_update(no_key=True).get(pk=job.pk)
         Job.objects.filter(pk=job.pk).update(is_paused=True, paused_by=by)
         job.is_paused, job.paused_by = True, by
-        taken = _take_back(job)
-        job.cursors.update(is_active=False)
-        return taken
+        return _take_back(job)
 
 
-def _take_back(job: Job) -> int:
-    """Planned runs nobody has begun: the cursor goes back to the first of them, and they are gone."""
-    waiting = job.runs.filter(state__in=["scheduled", "queued"], trigger="plan").select_for_update(skip_locked=True)
-    rows = list(waiting.values_list("pk", "scope", "planned_at"))
+def _take_back(job: Job, after: datetime | None = None) -> int:
+    """Planned runs nobody has begun: the cursor goes back to the first of them, and they are gone.
+
+    One that was tried before is history and stays.
+    """
+    waiting = job.runs.filter(state__in=["scheduled", "queued"], trigger="plan", attempt=0)
+    if after is not None:
+        waiting = waiting.filter(planned_at__gt=after)
+    rows = list(waiting.select_for_update(skip_locked=True).values_list("pk", "scope", "planned_at"))
     first: dict[str, datetime] = {}
     for _, scope, planned_at in rows:
         assert planned_at is not None  # what is planned has its moment
@@ -170,7 +188,5 @@ def resume(job: Job, *, now: datetime, by: str) -> None:
         Job.objects.select_for_update(no_key=True).get(pk=job.pk)
         Job.objects.filter(pk=job.pk).update(is_paused=False, paused_by="")
         job.is_paused, job.paused_by = False, ""
-        if job.is_declared:
-            job.cursors.update(is_active=True)
         wake_workers()
         wake_scheduler()

@@ -21,7 +21,6 @@ from django.db import DatabaseError, InterfaceError, close_old_connections, conn
 
 from scheduling.jobs import claiming, fleet
 from scheduling.jobs.claiming import Claimant, Claimed
-from scheduling.jobs.context import RunContext
 from scheduling.jobs.declaring import JobSpec, registry
 from scheduling.jobs.executing import Outcome
 from scheduling.jobs.finishing import Failure
@@ -68,7 +67,6 @@ class Worker:
         self._wake_r, self._wake_w = os.pipe()
         os.set_blocking(self._wake_w, False)
         os.set_blocking(self._wake_r, False)
-        self._claims: dict[int, Claimed] = {}
         self._unreported = 0
         self._wants_room = False
         self._count_lock = threading.Lock()
@@ -100,12 +98,21 @@ class Worker:
                 connection.close()
                 self._stop.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
                 failures += 1
-            if self.light.abandoned >= ABANDONED_LIMIT:
-                logger.error("Too many threads do not come back; this worker leaves to be started afresh.")
-                self.exit_code = 1
-                self._stop.set()
+            self._leave_if_broken()
         self.close()
         return self.exit_code
+
+    def _leave_if_broken(self) -> None:
+        """A worker that cannot renew or report must not claim: whoever supervises it starts it afresh."""
+        reason = ""
+        if self.light.abandoned >= ABANDONED_LIMIT:
+            reason = "too many threads do not come back"
+        elif not (self.keeper.is_alive and self.clerk.is_alive):
+            reason = "one of its own threads died"
+        if reason:
+            logger.error("This worker leaves to be started afresh: %s.", reason)
+            self.exit_code = 1
+            self._stop.set()
 
     def open(self) -> None:
         """Sign on, and start the threads that report and keep leases. Raises PoolingRefused."""
@@ -221,20 +228,15 @@ class Worker:
 
     def _begin(self, runs: list[Claimed], lane: LightLane | HeavyLane) -> None:
         for run in runs:
-            spec = self._specs[run.job_id]
-            context = RunContext(run.id, spec.name, run.scope, run.attempt, run.trigger, run.planned_at, run.token)
-            attempt = Attempt(spec, context, run.payload)
+            attempt = Attempt(self._specs[run.job_id], run)
             with self._count_lock:
-                self._claims[run.id] = run
                 self._unreported += 1
-            self.keeper.hold(run, attempt)
+            self.keeper.hold(attempt)
             lane.put(attempt)
 
     def _ended(self, attempt: Attempt, outcome: Outcome) -> None:
         """A lane is done with it: the clerk writes it down, and its slot is free."""
-        with self._count_lock:
-            run = self._claims.pop(attempt.context.id)
-        self.clerk.put(run, attempt, outcome)
+        self.clerk.put(attempt, outcome)
         if self._wants_room:
             self._wake()
 

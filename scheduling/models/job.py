@@ -12,6 +12,12 @@ from scheduling.zones import UnknownZone, zone_of
 from station.clock import spoken
 
 
+class JobQuerySet(models.QuerySet["Job"]):
+    def planned(self) -> "JobQuerySet":
+        """Those the planner cares for."""
+        return self.filter(is_declared=True, is_paused=False, is_plannable=True).exclude(trigger=Job.Trigger.QUEUE)
+
+
 class Job(models.Model):
     """One row per declared job. The code owns what it does; people own whether it runs, and may give it other times."""
 
@@ -35,8 +41,12 @@ class Job(models.Model):
     is_declared = models.BooleanField(default=True, editable=False)
     is_paused = models.BooleanField(default=False, editable=False)
     paused_by = models.CharField(max_length=150, blank=True, editable=False)
-    # What keeps it from being planned: a bad expression, a scope provider that fails.
+    # Its times make sense. If not, the planner leaves it alone until they do.
+    is_plannable = models.BooleanField(default=True, editable=False)
+    # What is wrong with its planning, for people: a bad expression, a scope provider that fails.
     plan_error = models.TextField(blank=True, editable=False)
+
+    objects = JobQuerySet.as_manager()
 
     class Meta:
         ordering = ["name"]
@@ -90,7 +100,7 @@ class JobCursor(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="cursors")
     scope = models.CharField(max_length=80, blank=True)
     next_at = models.DateTimeField()
-    # Its job runs and its scope is still there: the planner looks at it.
+    # Its scope is still there. (Whether the job runs is the job's matter: a pause keeps every place.)
     is_active = models.BooleanField(default=True)
 
     class Meta:
@@ -99,8 +109,8 @@ class JobCursor(models.Model):
             models.UniqueConstraint(fields=["job", "scope"], name="cursor_once_per_scope")
         ]
         indexes = [
-            # The planner asks for what is due next, never for all.
-            models.Index(fields=["next_at"], condition=Q(is_active=True), name="cursor_due")
+            # The planner asks each job for what is due next, never for all.
+            models.Index(fields=["job", "next_at"], condition=Q(is_active=True), name="cursor_due")
         ]
 
     def __str__(self) -> str:

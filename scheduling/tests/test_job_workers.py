@@ -67,9 +67,10 @@ def wait_for(run: Run, *states: str, seconds: float = 30) -> Run:
     return run
 
 
-def rescue(run: Run) -> None:
+def rescue() -> None:
     """What the leader's step does every few seconds."""
-    sweeping.step(database_now())
+    sweeping.bury(database_now())
+    sweeping.rescue_stale(database_now())
 
 
 def test_a_queued_run_is_taken_at_once_and_its_progress_is_seen(worker: Any, notes: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_worker_killed_in_the_middle_is_known_and_another_takes_over(worker: A
     first.wait()
     worker()
 
-    rescue(again)
+    rescue()
 
     wait_for(never, State.FAILED)
     wait_for(again, State.SUCCEEDED)
@@ -113,7 +114,7 @@ def test_a_frozen_worker_that_comes_back_is_told_and_its_result_is_ignored(worke
     wait_until(lambda: len(begun(notes)) == 1, 20, "it has begun")
     first.send_signal(signal.SIGSTOP)
     wait_until(lambda: Run.objects.stale(database_now()).exists(), 20, "its lease runs out")
-    rescue(run)
+    rescue()
     wait_for(run, State.RETRY, State.QUEUED)
     assert run.error_code == Fault.STALE_TIMEOUT
     second = worker()

@@ -112,7 +112,7 @@ def test_the_token_guards_heartbeat_and_end() -> None:
     [fresh] = second.claim(now=later(5))
     assert fresh.token != stale.token
 
-    assert first.beat(stale).lost == {stale.id}
+    assert first.beat(stale).lost == {stale.token}
     assert first.finish(stale, Success({"by": "the dead"})) is False
     assert second.finish(fresh, Success({"by": "the living"})) is True
 
@@ -165,16 +165,16 @@ def test_what_has_no_readable_lease_is_stale_and_one_bad_row_hides_no_other(monk
     Run.objects.filter(pk=no_lease.pk).update(leased_until_at=None)
     Run.objects.filter(pk=no_token.pk).update(token=None)
     Run.objects.filter(pk=over.pk).update(deadline_at=later(-1))
-    real = sweeping.write_end
+    real = sweeping.write_verdict
 
-    def explode(pk: int, *args: Any, **kwargs: Any) -> bool:
+    def explode(pk: int, *args: Any, **kwargs: Any) -> str | None:
         if pk == no_lease.pk:
             Run.objects.raw("SELECT broken")[0]
         return real(pk, *args, **kwargs)
 
-    monkeypatch.setattr(sweeping, "write_end", explode)
+    monkeypatch.setattr(sweeping, "write_verdict", explode)
     assert sweeping.rescue_stale(database_now()) == 2
-    monkeypatch.setattr(sweeping, "write_end", real)
+    monkeypatch.setattr(sweeping, "write_verdict", real)
     assert sweeping.rescue_stale(database_now()) == 1
     good.refresh_from_db()
     assert good.state == State.RUNNING
@@ -324,7 +324,7 @@ def test_cancelled_with_the_reason_when_the_owner_goes() -> None:
         "the asset is gone",
         State.SCHEDULED,
     )
-    assert worker.beat(claimed).cancelled == {running.pk: "the asset is gone"}
+    assert worker.beat(claimed).cancelled == {claimed.token: "the asset is gone"}
     worker.finish(claimed, Failure(Fault.CANCELLED, "the asset is gone"))
     running.refresh_from_db()
     assert (running.state, running.error_code) == (State.CANCELLED, Fault.CANCELLED)

@@ -97,7 +97,7 @@ class Fleet(RuleBasedStateMachine):
         """It comes back: it is told, and whatever it reports is ignored."""
         number, run = self.frozen.pop()
         before = Run.objects.filter(pk=run.id).values("state", "result", "attempt", "token").first()
-        assert self.workers[number].beat(run).lost == {run.id}
+        assert self.workers[number].beat(run).lost == {run.token}
         assert self.workers[number].finish(run) is False
         assert Run.objects.filter(pk=run.id).values("state", "result", "attempt", "token").first() == before
 

@@ -3,6 +3,7 @@
 import gc
 from typing import Any
 
+import psycopg
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError
 
@@ -28,7 +29,7 @@ class Command(BaseCommand):
             code = Worker(concurrency=options["concurrency"], only=only).run()
         except (NoSuchJobs, PoolingRefused) as refusal:
             raise CommandError(str(refusal)) from refusal
-        except OperationalError as error:
+        except (OperationalError, psycopg.OperationalError) as error:
             raise CommandError(f"The database does not answer: {str(error).strip()}") from error
         if code:
             raise SystemExit(code)
