@@ -71,6 +71,8 @@ def heavy(run: RunContext, order: Note) -> dict[str, Any]:
         bytearray(2_000_000_000)
     if order.text == "nonsense":
         return {"file": object()}
+    if order.text == "half":
+        return {"file": "clip-\udcff.mp4"}  # as os.listdir gives a name that is not UTF-8
     if order.text == "raise":
         raise ValueError("the tape is torn; token=Zx81Zx81Zx81")
     if order.text == "hang":

@@ -55,10 +55,9 @@ class Figures:
 def with_figures(jobs: QuerySet[Job]) -> QuerySet[Any]:
     """The rows with what a list shows, by index."""
     finished = Run.objects.filter(job=OuterRef("pk"), state__in=Run.OVER).order_by("-finished_at")
+    fires = Q(cursors__is_active=True, is_paused=False, is_declared=True, is_plannable=True)
     return jobs.annotate(
-        next_at=Min(
-            "cursors__next_at", filter=Q(cursors__is_active=True, is_paused=False, is_declared=True, is_plannable=True)
-        ),
+        next_at=Min("cursors__next_at", filter=fires),
         last_state=Subquery(finished.values("state")[:1]),
         last_at=Subquery(finished.values("finished_at")[:1]),
         last_code=Subquery(finished.values("error_code")[:1]),

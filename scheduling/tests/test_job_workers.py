@@ -110,7 +110,7 @@ def test_a_worker_killed_in_the_middle_is_known_and_another_takes_over(worker: A
 def test_a_frozen_worker_that_comes_back_is_told_and_its_result_is_ignored(worker: Any, notes: Path) -> None:
     """J-08: the lease was taken meanwhile; an explicit refusal stops the handler."""
     first = worker()
-    run = enqueue("test.note", {"path": str(notes), "text": "x", "seconds": 6.0})
+    run = enqueue("test.note", {"path": str(notes), "text": "x", "seconds": 14.0})
     wait_until(lambda: len(begun(notes)) == 1, 20, "it has begun")
     first.send_signal(signal.SIGSTOP)
     wait_until(lambda: Run.objects.stale(database_now()).exists(), 20, "its lease runs out")
@@ -121,7 +121,7 @@ def test_a_frozen_worker_that_comes_back_is_told_and_its_result_is_ignored(worke
     wait_for(run, State.RUNNING)
     first.send_signal(signal.SIGCONT)
 
-    wait_for(run, State.SUCCEEDED)
+    wait_for(run, State.SUCCEEDED, seconds=60)
 
     assert str(second.pid) in run.worker_name
     ends = [line for line in begun(notes) if line[0] == "end"]
@@ -184,6 +184,7 @@ def test_every_bad_handler_ends_as_a_readable_row_and_the_others_go_on(worker: A
         "segfault": (Fault.HANDLER_CRASH, "SIGSEGV"),
         "eat": (Fault.HANDLER_ERROR, "MemoryError"),
         "nonsense": (Fault.HANDLER_ERROR, "JSON cannot hold this"),
+        "half": (Fault.HANDLER_ERROR, "JSON cannot hold this"),
     }
     runs = {text: enqueue("test.heavy", {"path": str(notes), "text": text}) for text in ways}
     hanging = enqueue("test.hang", {"path": str(notes)})

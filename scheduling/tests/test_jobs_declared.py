@@ -89,7 +89,8 @@ def test_a_job_gone_from_the_code_keeps_its_history_and_an_operators_pause_survi
 
     gone.refresh_from_db()
     kept.refresh_from_db()
-    assert (gone.is_declared, gone.cursors.filter(is_active=True).count()) == (False, 0)
+    assert gone.is_declared is False
+    assert gone not in Job.objects.planned()
     assert (kept.is_paused, kept.paused_by, kept.every_seconds) == (True, "anna", 120)
 
 
@@ -134,6 +135,42 @@ def test_a_bad_row_is_shown_on_that_row_and_the_others_go_on(declare: Any) -> No
     assert "Europe/Atlantis" in bad.plan_error
     assert Run.objects.filter(job=good).exists()
     assert not Run.objects.filter(job=bad).exists()
+
+
+@pytest.mark.django_db
+def test_a_repaired_job_fires_again_and_a_pause_or_a_hiccup_keeps_every_place(declare: Any) -> None:
+    """J-04, J-20: the alert is taken back; neither a failing provider nor a pause moves the cursors it knows."""
+    broken = [False]
+
+    def scopes() -> list[str]:
+        if broken[0]:
+            raise RuntimeError("the list of channels is away")
+        return ["a", "b"]
+
+    row = declare("test.mended", when=every(3600), scopes=scopes)
+    now = database_now()
+    syncing.sync(now)
+    places = set(row.cursors.values_list("scope", "next_at"))
+    broken[0] = True
+    syncing.place(row, now)
+    assert row.plan_error
+    assert row in Job.objects.planned()
+    syncing.pause(row, now=now, by="anna")
+    broken[0] = False
+    syncing.place(row, now)
+    syncing.resume(row, now=now, by="anna")
+    assert set(row.cursors.filter(is_active=True).values_list("scope", "next_at")) == places
+
+    row.every_seconds = 0
+    row.save()
+    syncing.aim_anew(row, now)
+    assert row not in Job.objects.planned()
+    row.every_seconds = 60
+    row.save()
+    syncing.aim_anew(row, now)
+    assert row in Job.objects.planned()
+    assert Alert.objects.filter(key="job:test.mended").exclude(state="resolved").count() == 0
+    assert all(place.next_at <= now + timedelta(seconds=60) for place in row.cursors.all())
 
 
 @given(st.floats(0.1, 1e6), st.floats(0, 1e5), st.integers(0, 10**15))

@@ -380,3 +380,71 @@ def test_nobody_works_and_somebody_is_told() -> None:
     HandWorker("test.noop")
     sweeping.step(database_now())
     assert Alert.objects.get(key=sweeping.NO_WORKER).state == "resolved"
+
+
+def test_a_retry_is_never_superseded_and_a_cancel_is_never_forgotten() -> None:
+    """J-06, J-25: what was tried before is history; what is to be cancelled is not tried again, however it ended."""
+    row, now = queueing.job_row("test.often"), database_now()
+    first, second = (Order(planned_at=now - timedelta(seconds=n), run_at=now - timedelta(seconds=n)) for n in (9, 1))
+    [old] = queueing.insert(row.name, [first], trigger="plan")
+    Run.objects.filter(pk=old).update(attempt=1, state=State.RETRY)
+    queueing.insert(row.name, [second], trigger="plan", now=now - timedelta(seconds=20))
+    claiming.promote(now, now, [row.pk])
+    assert set(row.runs.values_list("state", flat=True)) == {State.QUEUED}
+    assert syncing.pause(row, now=now, by="anna") == 1
+    assert row.runs.get().pk == old
+
+    run = enqueue("test.note", NOTE)
+    worker = HandWorker("test.note")
+    [claimed] = worker.claim()
+    run.refresh_from_db()
+    assert cancel(run, by="anna", reason="no longer needed")
+    worker.finish(claimed, ERROR)
+    run.refresh_from_db()
+    assert (run.state, run.cancel_reason) == (State.CANCELLED, "no longer needed")
+
+
+def test_a_stopped_worker_costs_no_attempt_and_a_key_that_is_taken_no_error() -> None:
+    """J-11, J-14: a deploy fails nothing; a retry beside a successor under the same key is refused, not an error."""
+    run = enqueue("test.noop", key="k")
+    worker = HandWorker("test.noop")
+    [claimed] = worker.claim()
+    worker.finish(claimed, Failure(Fault.WORKER_STOPPED, "deploy"))
+    run.refresh_from_db()
+    assert (run.state, run.attempts_left) == (State.RETRY, 1)
+    assert cancel(run, by="anna")
+    enqueue("test.noop", key="k")
+    assert queueing.retry(run, by="anna") is False
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_row_somebody_holds_is_neither_renewed_nor_lost_nor_waited_for() -> None:
+    """J-09: a handler's open transaction stops neither the heartbeat of the others nor the leader."""
+    from django.db import transaction
+
+    enqueue_many("test.note", [Order(payload=NOTE) for _ in range(2)])
+    worker = HandWorker("test.note")
+    held, free = worker.claim(2)
+    before = dict(Run.objects.values_list("pk", "heartbeat_at"))
+    answers: list[Any] = []
+
+    def beat_and_rescue() -> None:
+        try:
+            answers.append(worker.beat(held, free))
+            answers.append(dict(Run.objects.values_list("pk", "heartbeat_at")))
+            answers.append(sweeping.rescue_stale(later(3600)))
+        finally:
+            connections.close_all()
+
+    with transaction.atomic():
+        Run.objects.select_for_update().get(pk=held.id)
+        thread = threading.Thread(target=beat_and_rescue)
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive()
+
+    beat, after, rescued = answers
+    assert (beat.lost, rescued) == (frozenset(), 1)
+    assert after[held.id] == before[held.id]
+    assert after[free.id] > before[free.id]
+    assert Run.objects.get(pk=held.id).state == State.RUNNING
