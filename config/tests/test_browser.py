@@ -218,6 +218,22 @@ def test_a_wrong_address_is_explained_beside_its_field_and_nothing_is_stored(air
     assert page.get_by_text("Broken").count() == 0
 
 
+def test_run_a_job_now_and_see_how_it_went(airlock: Airlock, page: Any) -> None:
+    """J-19: paused, run by hand all the same, the result on its page, resumed."""
+    page.goto(f"{airlock.url}admin/scheduling/job/")
+    page.get_by_role("link", name="runs.retention").first.click()
+    press(page, "Pause", "Pause")
+    page.locator(".airlock-badge-amber", has_text="paused").first.wait_for()
+    press(page, "Run now", "Run")
+    page.locator(".airlock-badge-green", has_text="succeeded").first.wait_for(timeout=20_000)
+    page.goto(f"{airlock.url}admin/scheduling/jobworker/")
+    page.locator(".airlock-badge-green", has_text="working").first.wait_for()
+    page.goto(f"{airlock.url}admin/scheduling/job/")
+    page.get_by_role("link", name="runs.retention").first.click()
+    press(page, "Resume", "Resume")
+    page.locator(".airlock-badge-green", has_text="active").first.wait_for()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1360, 390])
 def test_no_page_has_an_accessibility_violation_or_a_console_error(

@@ -101,7 +101,7 @@ def test_a_taken_port_is_said_in_words(tmp_path: Path) -> None:
     assert f"make run PORT={port + 1}" in refused.stderr
 
 
-@pytest.mark.parametrize("victim", ["gunicorn", "runscheduler"])
+@pytest.mark.parametrize("victim", ["gunicorn", "runscheduler", "runworker"])
 def test_a_killed_child_is_started_again(airlock: Airlock, victim: str) -> None:
     [pid] = [child for child in children_of(airlock.process.pid) if victim in command_of(child)]
 
