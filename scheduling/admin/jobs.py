@@ -46,7 +46,7 @@ class JobAdmin(StationAdmin):
             else []
         )
         shown = ["name", "title", "state_shown", "words", "next_shown", "last_shown", "runs_link"]
-        described = "Empty fields are not possible; what you change here survives the next deploy."
+        described = "What you change here survives the next deploy."
         sets: list[Any] = [(None, {"fields": shown})]
         return [*sets, ("Its times", {"fields": times, "description": described})] if times else sets
 

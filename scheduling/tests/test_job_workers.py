@@ -17,6 +17,7 @@ from scheduling.jobs import sweeping
 from scheduling.jobs.queueing import cancel, enqueue
 from scheduling.models import JobWorker, Run
 from station.clock import database_now
+from testing.database import own_server
 from testing.processes import children_of, is_alive, manage, start_manage
 from testing.waiting import wait_until
 
@@ -132,16 +133,9 @@ def test_a_frozen_worker_that_comes_back_is_told_and_its_result_is_ignored(worke
 @pytest.mark.parametrize("how", ["terminated", "restarted"])
 def test_a_database_that_goes_away_in_the_middle_costs_nothing(how: str, tmp_path: Path, notes: Path) -> None:
     """J-09, J-16: a blip is not a lost lease; the report waits until the database has it."""
-    from config.postgres import EmbeddedServer
-
-    folder = tmp_path / "own"
-    folder.mkdir()
-    server = EmbeddedServer(folder / "postgres")
-    server.start()
-    where = server.django_settings()
-    own = {"DATABASE_URL": f"postgresql://{where['USER']}@/{where['NAME']}?host={where['HOST']}", **ENVIRONMENT}
     log = tmp_path / "own.log"
-    try:
+    with own_server(tmp_path / "own") as server:
+        own = {"DATABASE_URL": server.url, **ENVIRONMENT}
         assert manage("migrate", "-v0", **own).returncode == 0
         process = start_manage("runworker", log=log, **own)
         payload = json.dumps({"path": str(notes), "text": "x", "seconds": 3.0})
@@ -152,7 +146,7 @@ def test_a_database_that_goes_away_in_the_middle_costs_nothing(how: str, tmp_pat
             wait_until(lambda: len(begun(notes)) == 2, 20, "its work is done meanwhile")
             server.start()
         else:
-            terminate_sessions(where)
+            server.terminate_sessions()
 
         def is_done() -> bool:
             told = json.loads(manage("jobs", "--json", **own).stdout)
@@ -162,16 +156,6 @@ def test_a_database_that_goes_away_in_the_middle_costs_nothing(how: str, tmp_pat
         assert [line[0] for line in begun(notes)] == ["begin", "end"]
         process.terminate()
         assert process.wait(30) == 0, log.read_text()
-    finally:
-        server.stop()
-
-
-def terminate_sessions(where: dict[str, Any]) -> None:
-    import psycopg
-
-    with psycopg.connect(host=where["HOST"], dbname=where["NAME"], user=where["USER"], autocommit=True) as own:
-        own.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
-                    "AND backend_type = 'client backend'")  # fmt: skip
 
 
 def test_every_bad_handler_ends_as_a_readable_row_and_the_others_go_on(worker: Any, notes: Path) -> None:
