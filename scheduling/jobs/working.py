@@ -221,10 +221,9 @@ class Worker:
     def _has_room(self, lane: LightLane | HeavyLane) -> bool:
         if self._stop.is_set():
             return False
-        if lane.room > 0 and self._unreported < UNREPORTED_LIMIT:
-            return True
-        self._wants_room = True
-        return False
+        if lane.room <= 0 or self._unreported >= UNREPORTED_LIMIT:
+            self._wants_room = True  # said first, then looked again: what ended in between woke nobody
+        return lane.room > 0 and self._unreported < UNREPORTED_LIMIT
 
     def _begin(self, runs: list[Claimed], lane: LightLane | HeavyLane) -> None:
         for run in runs:
