@@ -26,8 +26,10 @@ logger = logging.getLogger(__name__)
 
 State = Booking.State
 SCHEDULES_PER_TURN = 5
-WINDOWS_PER_PASS = 100
+WINDOWS_PER_PASS = 50
 AT_LEAST_EVERY = timedelta(hours=1)
+NEAR = timedelta(hours=6)
+LEISURE = timedelta(seconds=3)
 DUE_SQL = "SELECT min(plan_due_at) FROM scheduling_schedule WHERE NOT is_paused"
 
 
@@ -77,7 +79,7 @@ def plan_ahead(schedule: Schedule, now: datetime) -> Plan:
             if window.starts_at not in known and (window.ends_at > now or schedule.planned_until_at is not None):
                 _add(schedule, window, plan, now)
         schedule.planned_until_at = horizon if plan.is_complete else after
-        schedule.plan_due_at = _next_due(upcoming, plan, now)
+        schedule.plan_due_at = _next_due(schedule, upcoming, plan, now)
         schedule.plan_error = ""
         schedule.save(update_fields=["planned_until_at", "plan_due_at", "plan_error"])
     resolve_alert(f"planning:schedule:{schedule.pk}", now=now, note="it is planned")
@@ -102,9 +104,12 @@ def _beginning(schedule: Schedule, now: datetime) -> datetime:
     return schedule.planned_until_at
 
 
-def _next_due(upcoming: Occurrence | None, plan: Plan, now: datetime) -> datetime | None:
+def _next_due(schedule: Schedule, upcoming: Occurrence | None, plan: Plan, now: datetime) -> datetime | None:
     if not plan.is_complete:
-        return now
+        # The next hours at once, the days after them at leisure: a rule with thousands of windows must not keep the
+        # loop busy for minutes.
+        is_near = schedule.planned_until_at is None or schedule.planned_until_at < now + NEAR
+        return now if is_near else now + LEISURE
     if upcoming is None:
         return None
     return max(upcoming.starts_at - settings.PLAN_AHEAD, now + AT_LEAST_EVERY)
