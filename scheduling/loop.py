@@ -86,7 +86,10 @@ class Loop:
             except (DatabaseError, psycopg.Error) as error:
                 seconds = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
                 failures += 1
-                logger.error("The database does not answer; trying again. error=%s", str(error).strip())
+                if "idle-session timeout" in str(error):
+                    logger.error("This leader was silent for too long and lost the lock; it queues for it again.")
+                else:
+                    logger.error("The database does not answer; trying again. error=%s", str(error).strip())
                 self.leader.close()
                 connection.close()
                 self._stop.wait(seconds)

@@ -5,6 +5,7 @@ it becomes a visible skipped booking with its reason and an alert.
 """
 
 import logging
+import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 State = Booking.State
 SCHEDULES_PER_TURN = 5
 WINDOWS_PER_PASS = 50
+# However slow the machine is: a leader that is silent for longer than its limit loses the lock.
+PASS_SECONDS = 2.0
 AT_LEAST_EVERY = timedelta(hours=1)
 NEAR = timedelta(hours=6)
 LEISURE = timedelta(seconds=3)
@@ -44,7 +47,10 @@ class Plan:
 
 def step(now: datetime) -> datetime | None:
     """Plan the schedules that have something new within the horizon; a bounded number each turn."""
+    began = time.monotonic()
     for schedule in Schedule.objects.to_plan(now).select_related("recorder__project")[:SCHEDULES_PER_TURN]:
+        if time.monotonic() - began > PASS_SECONDS:
+            break  # the leader has to speak, and other steps want their turn
         try:
             plan_ahead(schedule, now)
         except (
@@ -68,11 +74,13 @@ def plan_ahead(schedule: Schedule, now: datetime) -> Plan:
             return plan  # edited, paused or deleted in this moment: whoever did it plans, or the next turn
         after, upcoming = _beginning(schedule, now), None
         known = set(schedule.bookings.filter(planned_start_at__gt=after).values_list("planned_start_at", flat=True))
+        began = time.monotonic()
         for window in occurrences(schedule.rule, after):
             if window.starts_at > horizon:
                 upcoming = window
                 break
-            if len(plan.added) + len(plan.skipped) >= WINDOWS_PER_PASS:
+            count = len(plan.added) + len(plan.skipped)
+            if count >= WINDOWS_PER_PASS or (count and time.monotonic() - began > PASS_SECONDS):
                 plan.is_complete = False
                 break
             after = window.starts_at

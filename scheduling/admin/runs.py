@@ -52,7 +52,7 @@ class RunEventInline(EventInline):
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyRights, StationAdmin):
-    list_display = ["pk", "job", "state_shown", "progress_shown", "trigger", "attempt", "run_shown", "took_shown"]
+    list_display = ["number", "job", "state_shown", "progress_shown", "trigger", "attempt", "run_shown", "took_shown"]
     list_display += ["requested_by", "fault"]
     list_filter = ["state", FaultFilter, "trigger", "job"]
     list_select_related = ["job"]
@@ -70,6 +70,10 @@ class RunAdmin(ReadOnlyRights, StationAdmin):
     readonly_fields = ["now", "took_shown", "attempt_shown", "fault", "errors_shown", "result_shown", "payload_shown"]
 
     # --- what is shown ---
+
+    @display(description="Run", ordering="id")
+    def number(self, obj: Run) -> int:
+        return int(obj.pk)
 
     @display(description="State", ordering="state")
     def state_shown(self, obj: Run) -> SafeString:

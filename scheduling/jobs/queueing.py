@@ -185,6 +185,8 @@ def insert(
 def run_by_hand(name: str, *, scope: str = "", payload: Any = None, by: str, project_id: int | None = None) -> Run:
     """J-19: now, whatever its plan; allowed while paused, refused while one is at it. Its place in time stays."""
     job = job_row(name)
+    if scope and spec_of(name).when and not job.cursors.filter(scope=scope, is_active=True).exists():
+        raise NotQueued(f"{job} has no scope called {scope}.")
     with transaction.atomic():
         Job.objects.select_for_update(no_key=True).get(pk=job.pk)
         there = Run.objects.filter(job=job, scope=scope).filter(

@@ -118,6 +118,8 @@ def test_by_hand_is_allowed_while_paused_refused_while_running_and_leaves_the_po
     syncing.pause(row, now=database_now(), by="anna")
     with pytest.raises(UnknownJob):
         queueing.run_by_hand("test.nonesuch", by="anna")
+    with pytest.raises(NotQueued, match="no scope called attic"):
+        queueing.run_by_hand("test.crontab", scope="attic", by="anna")
 
     run = queueing.run_by_hand("test.crontab", by="anna")
 

@@ -24,7 +24,8 @@ class Command(BaseCommand):
             self.stdout.write(_line(job))
         alive = [worker for worker in figures.workers if worker.is_alive]
         names = ", ".join(worker.name for worker in alive)
-        self.stdout.write(f"{len(alive)} workers: {names}" if alive else "No worker runs: manage.py runworker")
+        words = "worker" if len(alive) == 1 else "workers"
+        self.stdout.write(f"{len(alive)} {words}: {names}" if alive else "No worker runs: manage.py runworker")
 
 
 def _line(job: JobFigures) -> str:

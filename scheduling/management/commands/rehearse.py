@@ -1,6 +1,7 @@
 """`manage.py rehearse --from DAY --to DAY`: what would happen then, without anything happening."""
 
 import json
+import logging
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,7 +29,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", dest="begins", required=True, help="Like 2026-03-28 or 2026-03-28T18:00.")
-        parser.add_argument("--to", dest="ends", required=True, help="The same.")
+        parser.add_argument("--to", dest="ends", required=True, help="The same; a day means its first moment.")
         parser.add_argument("--zone", help="The zone of these times and of what is printed (default: the house's).")
         parser.add_argument("--json", action="store_true", help="For scripts.")
 
@@ -40,10 +41,13 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         except ValueError as error:
             raise CommandError(f"That is not a day or time like 2026-03-28T18:00: {error}") from error
+        logging.disable(logging.WARNING)  # what is only played must not read as if it had happened
         try:
             happenings = rehearse(begins, ends)
         except CannotRehearse as fault:
             raise CommandError(str(fault)) from fault
+        finally:
+            logging.disable(logging.NOTSET)
         if options["json"]:
             self.stdout.write(json.dumps([_as_dict(each) for each in happenings], indent=1))
             return
