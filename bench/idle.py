@@ -7,7 +7,7 @@ from bench.metric import Metric
 from bench.punctuality import clear, make_recorders, replicas
 
 # Several windows, of which the median counts: this machine's other tenants now and then cost one of them double.
-WINDOW_SECONDS, WINDOWS = 36, 5
+WINDOW_SECONDS, WINDOWS = 36, 3
 SETTLE_SECONDS = 30
 
 BOOKINGS = """
