@@ -23,6 +23,7 @@ from worker.journal import Journal, Part, iso
 from worker.preview import Preview
 from worker.redaction import redact
 from worker.sources import build_input, nth_decklink
+from worker.splitting import Splitter, Take, escape_tee
 
 LOOK_SECONDS = 0.25
 STALL_SECONDS = 15.0
@@ -33,13 +34,14 @@ BEGIN_LEAD_SECONDS = 0.5
 WARM_UP_SECONDS = 2.0
 LISTENERS = ("mode=listener", "listen=1")
 
-STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST = (
+STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST, NUMBER_TAKEN = (
     "stopped",
     "ended",
     "disk_full",
     "stalled",
     "ffmpeg_died",
     "source_lost",
+    "number_taken",
 )
 FINAL = {STOPPED, ENDED, DISK_FULL}
 WORDS = {
@@ -47,6 +49,7 @@ WORDS = {
     DIED: "ffmpeg ended unexpectedly",
     SOURCE_LOST: "the source cannot be read",
     DISK_FULL: "the disk is full",
+    NUMBER_TAKEN: "somebody else writes to the next file of this recording",
 }
 
 
@@ -73,13 +76,14 @@ def run() -> int:
     signal.signal(signal.SIGTERM, lambda *_: capture.ask_to_stop())
     signal.signal(signal.SIGINT, lambda *_: capture.ask_to_stop())
     try:
-        server = Server(config.control, capture.status, capture.set_end, capture.preview_folder)
+        gets = {"/status": lambda query: capture.status(int(query.get("parts_after", 0)))}
+        server = Server(config.control, gets, {"/end": capture.take_end}, capture.preview_folder)
     except OSError as error:
         print(f"the control port {config.control.port} cannot be used: {error.strerror}", flush=True)
         return exits.PORT_TAKEN
     threading.Thread(target=server.serve_forever, daemon=True).start()
     reason = capture.record()
-    print(json.dumps({"final": capture.status()}), flush=True)
+    print(json.dumps({"final": capture.status(capture.known_parts)}), flush=True)
     return exits.DISK_FULL if reason == DISK_FULL else exits.DONE
 
 
@@ -91,12 +95,13 @@ class Capture:
         self.state = "starting"
         self.error = ""
         self.restarts = 0
-        self.part: Part | None = None
-        self.ffmpeg: Ffmpeg | None = None
+        self.take: Take | None = None  # changed as a whole, so that /status reads what belongs together
         self.started_at = datetime.now(UTC)
         self.first_byte_at: datetime | None = None
         self.preview_folder = inside(config.media, config.preview) if config.preview else None
         self.journal = Journal.open(inside(config.media, config.folder), config.name, config.container)
+        self.known_parts = 0
+        self._first_part = config.first_part
         self._stop = threading.Event()
         self._lost_at: datetime | None = None
         self._looked_at = time.monotonic()
@@ -104,7 +109,11 @@ class Capture:
     def ask_to_stop(self) -> None:
         self._stop.set()
 
-    def set_end(self, ends_at: datetime) -> None:
+    def take_end(self, told: dict[str, Any]) -> None:
+        """POST /end: the window was moved while it is recorded."""
+        ends_at = datetime.fromisoformat(told["ends_at"])
+        if ends_at.tzinfo is None:
+            raise ValueError("ends_at needs a zone")
         self.ends_at = ends_at
 
     def record(self) -> str:
@@ -141,13 +150,17 @@ class Capture:
             self.state = "waiting"
             self._stop.wait(min(LOOK_SECONDS, left))
 
-    def status(self) -> dict[str, Any]:
-        """What GET /status answers. Totals count every part, also those of earlier generations."""
-        ffmpeg, part = self.ffmpeg, self.part
-        if ffmpeg and part and ffmpeg.progress.frames:
-            self.journal.measure(part, ffmpeg.progress.frames, ffmpeg.progress.out_seconds)
+    def status(self, parts_after: int = 0) -> dict[str, Any]:
+        """What GET /status answers. Totals count every part, also those of earlier generations.
+
+        Who has heard of the first parts asks only for those after them: a week that is split has thousands.
+        """
+        self.known_parts = max(self.known_parts, parts_after)
+        take = self.take
+        if take and take.ffmpeg.progress.frames:
+            take.measure(self.journal)
         journal = self.journal.as_dict()
-        idle = ffmpeg.idle_seconds() if ffmpeg else None
+        idle = take.ffmpeg.idle_seconds() if take else None
         return {
             "owner": self.config.control.owner,
             "generation": self.config.control.generation,
@@ -168,12 +181,13 @@ class Capture:
             "restarts": self.restarts,
             "error": self.error,
             "free_bytes": self._free_bytes(),
-            **journal,
+            "parts": [part for part in journal["parts"] if part["number"] > parts_after],
+            "gaps": journal["gaps"],
         }
 
     def _has_signal(self) -> bool:
-        ffmpeg = self.ffmpeg
-        return bool(ffmpeg and ffmpeg.progress.frames and ffmpeg.idle_seconds() < NO_SIGNAL_SECONDS)
+        take = self.take
+        return bool(take and take.ffmpeg.progress.frames and take.ffmpeg.idle_seconds() < NO_SIGNAL_SECONDS)
 
     def _record_part(self, preview: Preview | None) -> tuple[str, bool]:
         """One ffmpeg from start to end; returns why it ended and whether it got a picture."""
@@ -186,38 +200,81 @@ class Capture:
         except (ConfigError, OSError, subprocess.SubprocessError) as error:
             self.error = redact(str(error), *self.config.secrets)
             return SOURCE_LOST, False
-        part = self.journal.begin(self.config.first_part, datetime.now(UTC))
+        part, splitter = self._begin_part()
         arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", "0.25"]
-        arguments += [*feed.arguments, *self._outputs(part, feed.is_raw, preview)]
-        ffmpeg = Ffmpeg(self.binary, arguments, feed.stdin, self.config.secrets)
-        self.part, self.ffmpeg = part, ffmpeg
-        reason = self._watch(ffmpeg, part, preview)
+        arguments += [*feed.arguments, *self._outputs(part, feed.is_raw, preview, splitter)]
+        fds = (splitter.descriptor,) if splitter else ()
+        ffmpeg = Ffmpeg(self.binary, arguments, feed.stdin, self.config.secrets, is_copy=not feed.is_raw, pass_fds=fds)
+        self.take = Take(part, ffmpeg)
+        if splitter:
+            splitter.close()
+        reason = self._watch(ffmpeg, preview, splitter)
         code = ffmpeg.end(grace_seconds=0 if reason == STALLED else 5)
-        self.journal.measure(part, ffmpeg.progress.frames, ffmpeg.progress.out_seconds)
         if reason not in FINAL:
             words = ffmpeg.last_words()
             if "No space left on device" in words:
                 reason = DISK_FULL
             self.error = f"{WORDS[reason]}: {words}" if words else f"{WORDS[reason]} (exit code {code})"
-        had_frames = bool(part.frames)
-        self.journal.finish(part, reason)
-        self.ffmpeg = self.part = None
-        return reason, had_frames
+        return reason, self._finish(splitter, reason)
 
-    def _watch(self, ffmpeg: Ffmpeg, part: Part, preview: Preview | None) -> str:
+    def _finish(self, splitter: Splitter | None, reason: str) -> bool:
+        """Its ffmpeg is gone: measure and close what it wrote last. True if there was any picture."""
+        take = self.take
+        assert take is not None
+        if splitter:
+            self.take = take = splitter.end(take)
+        take.measure(self.journal)
+        had_frames = bool(take.part.frames or take.frames_before)
+        if reason == NUMBER_TAKEN:
+            self._pass_by(take.part)
+        else:
+            self.journal.finish(take.part, reason)
+        self.take = None
+        return had_frames
+
+    def _begin_part(self) -> tuple[Part, Splitter | None]:
+        """A file of our own, and, where it is split, the one after it."""
+        every = self.config.split_seconds
+        while True:
+            part = self.journal.begin(self._first_part, datetime.now(UTC))
+            if not every:
+                return part, None
+            splitter = Splitter(self.journal, part, every, self.config.split_offset_seconds)
+            if splitter.can_go_on:
+                return part, splitter
+            splitter.close()
+            self._pass_by(part)
+
+    def _pass_by(self, part: Part) -> None:
+        """The number after this part is somebody else's: ours go on behind that one."""
+        self._first_part = part.number + 2
+        self.journal.finish(part, NUMBER_TAKEN)
+
+    def _go_over(self, splitter: Splitter | None) -> Take:
+        """What is written now: the same, or, after a split, the file that follows."""
+        assert self.take is not None
+        if splitter:
+            self.take = splitter.go_over(self.take)
+        return self.take
+
+    def _watch(self, ffmpeg: Ffmpeg, preview: Preview | None, splitter: Splitter | None) -> str:
         """Stay with one ffmpeg until there is a reason to end it, or it ended by itself."""
         self.state = "connecting"
         self._lost_at = None
         saved_at = time.monotonic()
         while True:
             self._stop.wait(min(LOOK_SECONDS, max(0.0, self._seconds_left())))
+            take = self._go_over(splitter)
+            part = take.part
             if ffmpeg.progress.frames and not part.first_frame_at:
                 self._note_first_frame(ffmpeg, part)
-            if self.first_byte_at is None and self.journal.has_bytes(part):
+            if self.first_byte_at is None and self.journal.has_bytes_in(part.number):
                 self.first_byte_at = datetime.now(UTC)
             reason = self._reason_to_end()
             if reason:
                 return reason
+            if splitter and not splitter.can_go_on:
+                return NUMBER_TAKEN
             if not ffmpeg.is_running:
                 return SOURCE_LOST if ffmpeg.process.returncode in {0, 1} or not part.first_frame_at else DIED
             if ffmpeg.idle_seconds() > STALL_SECONDS and (part.first_frame_at or not self._is_listener()):
@@ -228,7 +285,7 @@ class Capture:
                 self.state = "no_signal"
             if time.monotonic() - saved_at > 2:
                 saved_at = time.monotonic()
-                self.journal.measure(part, ffmpeg.progress.frames, ffmpeg.progress.out_seconds)
+                take.measure(self.journal)
                 self.journal.save()
             if part.first_frame_at:
                 self._keep_preview(preview)  # not before: at the start every processor second is the recording's
@@ -247,9 +304,8 @@ class Capture:
             self._lost_at = None
 
     def _note_first_frame(self, ffmpeg: Ffmpeg, part: Part) -> None:
-        now = datetime.now(UTC)
-        began = now - timedelta(seconds=min(ffmpeg.progress.out_seconds, time.monotonic() - ffmpeg.spawned_at))
-        self.journal.note_first_frame(part, began)
+        age = ffmpeg.picture_age_seconds() or 0.0
+        self.journal.note_first_frame(part, datetime.now(UTC) - timedelta(seconds=age))
         self.state, self.error = "recording", ""
 
     def _keep_preview(self, preview: Preview | None) -> None:
@@ -260,16 +316,20 @@ class Capture:
         except OSError as error:
             print(f"no preview: {error}", flush=True)
 
-    def _outputs(self, part: Part, is_raw: bool, preview: Preview | None) -> list[str]:
+    def _outputs(self, part: Part, is_raw: bool, preview: Preview | None, splitter: Splitter | None) -> list[str]:
         if is_raw:
             codec = ["-map", "0:v:0?", "-map", "1:a:0?" if self.config.source.type == "test" else "0:a:0?"]
             codec += ["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-g", "50"]
             codec += ["-b:v", self.config.video_bitrate, "-maxrate", self.config.video_bitrate]
             codec += ["-bufsize", self.config.video_bitrate, "-c:a", "aac", "-b:a", "192k", "-flags", "+global_header"]
+            if splitter:  # a file can begin only with a key frame: have one every second
+                codec += ["-force_key_frames", "expr:gte(t,n_forced)"]
         else:
             codec = ["-map", "0:v?", "-map", "0:a?", "-c", "copy"]
         file = escape_tee(str(self.journal.folder / part.file))
-        if self.config.container == "fmp4":
+        if splitter:
+            slaves = [splitter.slave(part, self.config.container)]
+        elif self.config.container == "fmp4":
             slaves = [f"[f=mp4:movflags=frag_keyframe+empty_moov+default_base_moof:flush_packets=1]{file}"]
         else:
             slaves = [f"[f=mpegts:flush_packets=1]{file}"]
@@ -301,8 +361,3 @@ class Capture:
     def _is_listener(self) -> bool:
         source = self.config.source
         return source.options.get("listen") == "1" or any(word in source.url for word in LISTENERS)
-
-
-def escape_tee(path: str) -> str:
-    """A path for ffmpeg's tee: its own special characters are meant literally."""
-    return "".join(f"\\{char}" if char in "\\'|[]:" else char for char in path)

@@ -53,6 +53,8 @@ class CaptureConfig:
     preview: str
     video_bitrate: str
     min_free_bytes: int
+    split_seconds: int  # 0: one file
+    split_offset_seconds: int  # house time ahead of UTC
     secrets: tuple[str, ...] = field(repr=False)
 
 
@@ -91,12 +93,16 @@ def parse_capture(line: str) -> CaptureConfig:
             preview=raw.get("preview", ""),
             video_bitrate=raw.get("video_bitrate", "4M"),
             min_free_bytes=int(raw.get("min_free_bytes", 64 * 1024 * 1024)),
+            split_seconds=int(raw.get("split_seconds", 0)),
+            split_offset_seconds=int(raw.get("split_offset_seconds", 0)),
             secrets=tuple(raw.get("secrets", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{type(error).__name__} in the config") from None
     if config.container not in {"mpegts", "fmp4"}:
         raise ConfigError("unknown container format")
+    if config.split_seconds < 0:
+        raise ConfigError("a recording cannot be split that often")
     if "/" in config.name or config.name in {"", ".", ".."}:
         raise ConfigError("the file name is not a plain name")
     inside(media, config.folder)

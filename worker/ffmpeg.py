@@ -1,6 +1,7 @@
 """Finding ffmpeg, starting it, reading its progress, and ending it, with nothing of it ever left behind."""
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from worker.parenthood import die_with
@@ -32,6 +34,7 @@ class Binary:
 
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        kept["TZ"] = "UTC0"  # the clock by which files are split; a machine's own zone must not matter
         if self.is_static:
             # Otherwise it loads the system's character-set tables into a static program and crashes. Not a folder
             # under the temp folder: whoever made it first could have code loaded from there.
@@ -62,6 +65,12 @@ def list_decklinks(binary: Binary) -> str:
     return done.stdout + done.stderr
 
 
+def words_of(said: Iterable[str], count: int = 2) -> str:
+    """The last words of an ffmpeg that a person can use."""
+    words = [_PREFIX.sub("", line) for line in said if line and not _CHATTER.search(line)]
+    return "; ".join(words[-count:])
+
+
 @dataclass
 class Progress:
     """What ffmpeg last said of its own work."""
@@ -70,6 +79,10 @@ class Progress:
     out_seconds: float = 0.0
     changed_at: float | None = None  # monotonic; None until the first frame
     fps: float | None = None
+    # When the stream's second zero was (monotonic). Who reads of progress reads late, so the earliest is the truest.
+    zero_at: float = math.inf
+    # How much earlier than the picture the sound began: a copied picture waits for its first key frame.
+    lead_seconds: float = math.inf
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=40))
 
 
@@ -77,11 +90,20 @@ class Ffmpeg:
     """One running ffmpeg. Create it from the main thread: the kernel ends it when that thread ends."""
 
     def __init__(
-        self, binary: Binary, arguments: list[str], stdin: bytes, secrets: tuple[str, ...], nice: int = 0
+        self,
+        binary: Binary,
+        arguments: list[str],
+        stdin: bytes,
+        secrets: tuple[str, ...],
+        nice: int = 0,
+        *,
+        is_copy: bool = False,
+        pass_fds: tuple[int, ...] = (),
     ) -> None:
         self.progress = Progress()
         self._secrets = secrets
         self._nice = nice
+        self._is_copy = is_copy
         self._parent = os.getpid()
         self.spawned_at = time.monotonic()
         self.process = subprocess.Popen(
@@ -92,6 +114,7 @@ class Ffmpeg:
             stderr=subprocess.PIPE,
             env=binary.environment(),
             preexec_fn=self._in_child,
+            pass_fds=pass_fds,
         )
         self._threads = [
             threading.Thread(target=self._feed, args=[stdin], daemon=True),
@@ -134,8 +157,7 @@ class Ffmpeg:
 
     def last_words(self, lines: int = 4) -> str:
         """The end of what it said, without the chatter nobody can use."""
-        words = [_PREFIX.sub("", line) for line in self.progress.lines if line and not _CHATTER.search(line)]
-        return "; ".join(words[-lines:])
+        return words_of(self.progress.lines, lines)
 
     def _feed(self, stdin: bytes) -> None:
         assert self.process.stdin is not None
@@ -157,8 +179,25 @@ class Ffmpeg:
             elif name == "progress":
                 self._note(frames, seconds)
 
+    def picture_seconds(self) -> float:
+        """How long the picture is by now."""
+        lead = self.progress.lead_seconds
+        return max(0.0, self.progress.out_seconds - (0.0 if math.isinf(lead) else lead))
+
+    def picture_age_seconds(self) -> float | None:
+        """How long ago the first frame came, as well as it is known by now; None before there is any."""
+        progress = self.progress
+        if math.isinf(progress.zero_at):
+            return None
+        began = progress.zero_at + (0.0 if math.isinf(progress.lead_seconds) else progress.lead_seconds)
+        return max(0.0, time.monotonic() - began)
+
     def _note(self, frames: int, seconds: float) -> None:
         progress = self.progress
+        if seconds:
+            progress.zero_at = max(self.spawned_at, min(progress.zero_at, time.monotonic() - seconds))
+        if frames and progress.fps and self._is_copy:
+            progress.lead_seconds = min(progress.lead_seconds, max(0.0, seconds - frames / progress.fps))
         if not frames and progress.fps:
             frames = round(seconds * progress.fps)  # ffmpeg 7 does not count frames it only copies
         if seconds > progress.out_seconds or frames > progress.frames:

@@ -1,32 +1,37 @@
-"""The worker's own HTTP: status, a new end time, and the preview's files, for whoever knows the workload's token."""
+"""The worker's own HTTP: status, words from the control plane, and the preview's files, for who knows the token."""
 
 import hmac
 import json
 import re
-from collections.abc import Callable
-from datetime import datetime
+import time
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
-from worker.config import Control
+from worker.config import ConfigError, Control
 
-BODY_LIMIT = 64 * 1024
+BODY_LIMIT = 2 * 1024 * 1024
 PREVIEW_FILE = re.compile(r"^(index\.m3u8|index\d+\.ts|frame\.jpg)$")
 TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".ts": "video/mp2t", ".jpg": "image/jpeg"}
 
 
+# A program's answers by path. What is asked for comes as the query's values, what is told as the body's.
+Get = Callable[[dict[str, str]], dict[str, Any]]
+Post = Callable[[dict[str, Any]], None]
+
+
 class Server(ThreadingHTTPServer):
+    """`gets` and `posts` are the program's own; `/status` is one of the former, and what every post answers."""
+
     daemon_threads = True
 
     def __init__(
-        self,
-        control: Control,
-        status: Callable[[], dict[str, Any]],
-        set_end: Callable[[datetime], None],
-        preview: Path | None,
+        self, control: Control, gets: Mapping[str, Get], posts: Mapping[str, Post], preview: Path | None
     ) -> None:
-        self.control, self.status, self.set_end, self.preview = control, status, set_end, preview
+        self.control, self.gets, self.posts, self.preview = control, gets, posts, preview
+        self.heard_at = time.monotonic()
         super().__init__((control.host, control.port), Handler)
 
 
@@ -39,33 +44,40 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if not self._is_allowed():
             return
-        if self.path == "/status":
-            self._answer(200, self.server.status())
-        elif self.path.startswith("/preview/") and self.server.preview:
-            self._send_preview(self.path.removeprefix("/preview/"))
+        path, _, query = self.path.partition("?")
+        if path in self.server.gets:
+            try:
+                self._answer(200, self.server.gets[path](dict(parse_qsl(query))))
+            except (ValueError, KeyError, TypeError) as error:
+                self._answer(400, {"error": f"{type(error).__name__}: {error}"})
+        elif path.startswith("/preview/") and self.server.preview:
+            self._send_preview(path.removeprefix("/preview/"))
         else:
             self._answer(404, {"error": "no such page"})
 
     def do_POST(self) -> None:
         if not self._is_allowed():
             return
-        if self.path != "/end":
+        if self.path not in self.server.posts:
             self._answer(404, {"error": "no such page"})
             return
         try:
-            length = min(int(self.headers.get("Content-Length", "0")), BODY_LIMIT)
-            ends_at = datetime.fromisoformat(json.loads(self.rfile.read(length))["ends_at"])
-            if ends_at.tzinfo is None:
-                raise ValueError("ends_at needs a zone")
-        except (ValueError, KeyError, TypeError) as error:
-            self._answer(400, {"error": str(error)})
+            length = int(self.headers.get("Content-Length", "0"))
+            if length > BODY_LIMIT:
+                raise ValueError("the body is too long")
+            told = json.loads(self.rfile.read(length) or b"{}")
+            if not isinstance(told, dict):
+                raise ValueError("the body is not an object")
+            self.server.posts[self.path](told)
+        except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
+            self._answer(400, {"error": f"{type(error).__name__}: {error}"})
             return
-        self.server.set_end(ends_at)
-        self._answer(200, self.server.status())
+        self._answer(200, self.server.gets["/status"]({}))
 
     def _is_allowed(self) -> bool:
         given = self.headers.get("Authorization", "")
         if hmac.compare_digest(given.encode(), f"Bearer {self.server.control.token}".encode()):
+            self.server.heard_at = time.monotonic()
             return True
         self._answer(401, {"error": "wrong or missing token"})
         return False

@@ -1,5 +1,6 @@
 """Parts and gaps of one recording, kept beside the files so that a successor goes on where this worker ended."""
 
+import itertools
 import json
 import os
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 
 SUFFIXES = {"mpegts": ".ts", "fmp4": ".mp4"}
 MIN_GAP_SECONDS = 0.2
+NO_SIGNAL = "no_signal"
 
 
 def iso(moment: datetime | None) -> str | None:
@@ -18,7 +20,7 @@ def iso(moment: datetime | None) -> str | None:
 
 @dataclass
 class Part:
-    """One file: one uninterrupted run of ffmpeg."""
+    """One file: an uninterrupted run of ffmpeg, or a piece of one that is split by the clock."""
 
     number: int
     file: str
@@ -48,7 +50,8 @@ class Journal:
     name: str
     suffix: str
     parts: list[Part] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
+    # Gaps within parts; those between parts follow from the parts.
+    silences: list[Gap] = field(default_factory=list)
     _measuring: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
@@ -59,7 +62,7 @@ class Journal:
         try:
             stored: dict[str, Any] = json.loads(journal.path.read_text())
             journal.parts = [Part(**part) for part in stored["parts"]]
-            journal.gaps = [Gap(**gap) for gap in stored["gaps"]]
+            journal.silences = [Gap(**gap) for gap in stored["gaps"] if gap["reason"] == NO_SIGNAL]
         except FileNotFoundError:
             pass
         except (ValueError, KeyError, TypeError):
@@ -93,39 +96,79 @@ class Journal:
     def begin(self, first_number: int, now: datetime) -> Part:
         """A new part under a number no file has yet; the file is created here, so nobody else can take it."""
         number = max([first_number - 1, *(part.number for part in self.parts)]) + 1
-        while True:
-            path = self.folder / f"{self.name}-{number:03d}{self.suffix}"
-            try:
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-                break
-            except FileExistsError:
-                number += 1
-        part = Part(number=number, file=path.name, started_at=now.isoformat(timespec="milliseconds"))
+        while not self.reserve(number):
+            number += 1
+        part = Part(number=number, file=self.file_of(number), started_at=now.isoformat(timespec="milliseconds"))
         self.parts.append(part)
         self.save()
         return part
 
+    def file_of(self, number: int) -> str:
+        return f"{self.name}-{number:03d}{self.suffix}"
+
+    def reserve(self, number: int) -> bool:
+        """An empty file under that number is ours; False if somebody has it already."""
+        try:
+            os.close(os.open(self.folder / self.file_of(number), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        except FileExistsError:
+            return False
+        return True
+
+    def give_back(self, number: int) -> None:
+        """What was reserved and never written to."""
+        if not self.has_bytes_in(number):
+            (self.folder / self.file_of(number)).unlink(missing_ok=True)
+
+    def cut(self, part: Part, frames: int, seconds: float, number: int, *, reason: str) -> Part:
+        """The recording goes on in the (reserved) file of that number: the next frame is the first one there."""
+        with self._measuring:
+            self._measure(part, frames, seconds)
+            at = part.last_frame_at or iso(datetime.now(UTC))
+            part.ended_at, part.end_reason = at, reason
+            following = Part(number=number, file=self.file_of(number), started_at=str(at), first_frame_at=at)
+            self.parts.append(following)
+        self.save()
+        return following
+
     def note_first_frame(self, part: Part, moment: datetime) -> None:
         """The part lives; whatever lies between it and the one before is a gap."""
-        part.first_frame_at = iso(moment)
-        before = [other for other in self.parts if other is not part and other.last_frame_at]
-        if before and before[-1].last_frame_at:
-            lost_at = datetime.fromisoformat(before[-1].last_frame_at)
-            seconds = (moment - lost_at).total_seconds()
-            if seconds >= MIN_GAP_SECONDS:
-                gap = Gap(before[-1].last_frame_at, part.first_frame_at or "", round(seconds, 3), before[-1].end_reason)
-                self.gaps.append(gap)
+        self._place(part, moment)
         self.save()
+
+    def _place(self, part: Part, moment: datetime) -> None:
+        """Its first frame, which cannot have come before the last one of an earlier part."""
+        earlier = [other.last_frame_at for other in self.parts if other.number < part.number and other.last_frame_at]
+        bounds = [datetime.fromisoformat(text) for text in [part.started_at, *earlier]]
+        part.first_frame_at = iso(max([moment, *bounds]))
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Within parts and between them, in the order of time."""
+        found = list(self.silences)
+        framed = [part for part in list(self.parts) if part.first_frame_at and part.last_frame_at]
+        for before, after in itertools.pairwise(framed):
+            lost_at, back_at = str(before.last_frame_at), str(after.first_frame_at)
+            seconds = (datetime.fromisoformat(back_at) - datetime.fromisoformat(lost_at)).total_seconds()
+            if seconds >= MIN_GAP_SECONDS:
+                found.append(Gap(lost_at, back_at, round(seconds, 3), before.end_reason))
+        return sorted(found, key=lambda gap: gap.from_at)
 
     def note_silence(self, part: Part, lost_at: datetime, back_at: datetime) -> None:
         """The picture was away within a part (ffmpeg stayed connected): that is a gap too."""
-        gap = Gap(iso(lost_at) or "", iso(back_at) or "", round((back_at - lost_at).total_seconds(), 3), "no_signal")
-        self.gaps.append(gap)
+        gap = Gap(iso(lost_at) or "", iso(back_at) or "", round((back_at - lost_at).total_seconds(), 3), NO_SIGNAL)
+        self.silences.append(gap)
         self.save()
 
-    def measure(self, part: Part, frames: int, seconds: float) -> None:
-        """Asked by the main loop and by who answers /status: one at a time, or an old size could overwrite the last."""
+    def measure(self, part: Part, frames: int, seconds: float, age_seconds: float | None = None) -> None:
+        """How long it is, and, as it is known better by and by, how long ago it began.
+
+        Asked by the main loop and by who answers /status: one at a time, or an old size could overwrite the last.
+        """
         with self._measuring:
+            if part.ended_at:
+                return
+            if age_seconds is not None and part.first_frame_at:
+                self._place(part, datetime.now(UTC) - timedelta(seconds=age_seconds))
             self._measure(part, frames, seconds)
 
     def _measure(self, part: Part, frames: int, seconds: float) -> None:
@@ -139,16 +182,17 @@ class Journal:
         except FileNotFoundError:
             part.bytes = 0
 
-    def has_bytes(self, part: Part) -> bool:
+    def has_bytes_in(self, number: int) -> bool:
         try:
-            return (self.folder / part.file).stat().st_size > 0
+            return (self.folder / self.file_of(number)).stat().st_size > 0
         except FileNotFoundError:
             return False
 
     def finish(self, part: Part, reason: str) -> bool:
         """Close a part. One that never got a frame is no part: its empty file goes. True if it was kept."""
-        part.ended_at = iso(datetime.now(UTC))
-        part.end_reason = reason
+        with self._measuring:
+            part.ended_at = iso(datetime.now(UTC))
+            part.end_reason = reason
         path = self.folder / part.file
         kept = bool(part.bytes)
         if not kept:
@@ -167,4 +211,4 @@ class Journal:
             print(f"journal not written: {error}", flush=True)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"parts": [asdict(part) for part in list(self.parts)], "gaps": [asdict(gap) for gap in list(self.gaps)]}
+        return {"parts": [asdict(part) for part in list(self.parts)], "gaps": [asdict(gap) for gap in self.gaps]}

@@ -44,19 +44,36 @@ class Preview:
     def end(self) -> None:
         if self._process:
             self._process.end(grace_seconds=0.5)  # nothing of it is kept anyway
-        for path in (*self.folder.glob("index*"), *self.folder.glob("frame.jpg*")):
-            path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # only if nothing else lies there
-            self.folder.rmdir()
+        clear_preview(self.folder)
 
     def _arguments(self) -> list[str]:
-        hls = ["-map", "0:v:0?", "-map", "0:a:0?", "-vf", "scale=480:-2", "-c:v", "libx264", "-preset", "ultrafast"]
-        hls += ["-tune", "zerolatency", "-g", "50", "-b:v", "500k", "-c:a", "aac", "-ac", "2", "-b:a", "64k"]
-        hls += ["-f", "hls", "-hls_time", "2", "-hls_list_size", "6"]
-        hls += ["-hls_flags", "delete_segments+append_list+omit_endlist", str(self.folder / "index.m3u8")]
-        still = ["-map", "0:v:0?", "-vf", "fps=1,scale=320:-2", "-q:v", "6", "-update", "1", "-atomic_writing", "1"]
-        still += ["-f", "image2", str(self.folder / "frame.jpg")]
         source = f"udp://127.0.0.1:{self.port}?overrun_nonfatal=1&fifo_size=50000"
         listen = ["-protocol_whitelist", "udp", "-fflags", "+discardcorrupt+nobuffer", "-probesize", "500000"]
         listen += ["-analyzeduration", "1000000", "-f", "mpegts", "-i", source]
-        return ["-loglevel", "error", "-progress", "pipe:1", "-stats_period", "2", *listen, *hls, *still]
+        return [
+            "-loglevel",
+            "error",
+            "-progress",
+            "pipe:1",
+            "-stats_period",
+            "2",
+            *listen,
+            *preview_outputs(self.folder),
+        ]
+
+
+def clear_preview(folder: Path) -> None:
+    for path in (*folder.glob("index*"), *folder.glob("frame.jpg*")):
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # only if nothing else lies there
+        folder.rmdir()
+
+
+def preview_outputs(folder: Path) -> list[str]:
+    """A small HLS stream and one JPEG a second, of whatever the first input is."""
+    hls = ["-map", "0:v:0?", "-map", "0:a:0?", "-vf", "scale=480:-2", "-c:v", "libx264", "-preset", "ultrafast"]
+    hls += ["-tune", "zerolatency", "-g", "50", "-b:v", "500k", "-c:a", "aac", "-ac", "2", "-b:a", "64k"]
+    hls += ["-f", "hls", "-hls_time", "2", "-hls_list_size", "6"]
+    hls += ["-hls_flags", "delete_segments+append_list+omit_endlist", str(folder / "index.m3u8")]
+    still = ["-map", "0:v:0?", "-vf", "fps=1,scale=320:-2", "-q:v", "6", "-update", "1", "-atomic_writing", "1"]
+    return [*hls, *still, "-f", "image2", str(folder / "frame.jpg")]

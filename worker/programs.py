@@ -36,7 +36,13 @@ def probe() -> int:
     return run()
 
 
-PROGRAMS: dict[str, Callable[[], int]] = {"capture": capture, "disk": disk, "probe": probe}
+def playout() -> int:
+    from worker.playout.program import run
+
+    return run()
+
+
+PROGRAMS: dict[str, Callable[[], int]] = {"capture": capture, "playout": playout, "disk": disk, "probe": probe}
 
 
 def main(argv: list[str]) -> int:

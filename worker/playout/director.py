@@ -1,0 +1,383 @@
+"""Decides, frame by frame, what is on air. It opens nothing and waits for nobody: the stage hand does that.
+
+`tick` answers exactly one frame with its sound, always: of the item that is on, of the filler, or of the slate. What is
+to come is announced as slots (`lineup`); the stage hand opens them ahead of time, so that one item follows another
+without a frame in between. What cannot be opened is known before it is due, and passed over.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from worker.playout import order
+from worker.playout.config import Item, PlayoutConfig, Rundown
+from worker.playout.lineup import MOST_AHEAD, Lineup
+from worker.playout.logbook import Logbook
+from worker.playout.picture import silence
+from worker.playout.pipes import Data
+from worker.playout.slots import FILLER, LIVE, SLATE, Slot, stamp
+from worker.playout.spool import Spool
+
+# How long something that is due and not ready may hold up the list.
+OPEN_PATIENCE_SECONDS = 5.0
+STARVED_SECONDS = 3.0
+# A live picture that stands still this long gives way to the slate.
+HOLD_SECONDS = 1.0
+# An item that ends this much earlier than it should is worth a word.
+SHORT_SECONDS = 0.5
+# A list of which nothing can be played, or a filler that cannot be opened, is tried again after so long; a list that
+# stays that way, less and less often.
+AGAIN_SECONDS, MOST_AGAIN_SECONDS = 5.0, 30.0
+
+
+class Director:
+    """Everything here happens under one lock, briefly: ticks on the pacer's thread, words from people on others."""
+
+    def __init__(self, config: PlayoutConfig, spool: Spool, now: float, tell: Callable[[], None]) -> None:
+        self.config, self.spool = config, spool
+        self._log = Logbook(spool)
+        self.picture = config.format
+        self.lock = threading.RLock()
+        self.slate = self.picture.bars() if config.slate == "bars" else self.picture.plain()
+        self.black = self.picture.plain()
+        self.is_paused = bool(config.resume and config.resume.is_paused)
+        self.lineup = Lineup(config.rundown, config.resume, now, tell)
+        self.slot: Slot | None = None
+        self.filler: Slot | None = None
+        self.repeats = 0
+        self.tick_number = 0
+        self._tell = tell  # wakes the stage hand
+        self._failures, self._again_at, self._again_seconds = 0, 0.0, AGAIN_SECONDS
+        self._told_bad: set[str] = set()  # what was said to be bad since something was on
+        self._filler_again_at = 0.0
+        self._last: Data = self.slate
+        self._held: Data = self.black
+        # Begun as the successor of one that held its picture: the first frame is fetched, then it is held again.
+        self._holds_first = self.is_paused and config.pause == "hold"
+
+    # --- what people say --------------------------------------------------------------------------------------------
+
+    def play(self) -> None:
+        with self.lock:
+            self.is_paused = self._holds_first = False
+
+    def pause(self) -> None:
+        with self.lock:
+            self.is_paused, self._holds_first = True, False
+            self._held = self._last if self.config.pause == "hold" else self.black
+
+    def skip(self, now: float) -> None:
+        """What is on ends now; the next one follows, whatever its time."""
+        with self.lock:
+            if self.slot is not None:
+                item = self.slot.item
+                self._finish("skipped", "", now)
+                self.lineup.drop_rest_of(item)
+            else:
+                self.lineup.hurry()
+            self.is_paused = self._holds_first = False
+            self.lineup.plan()
+
+    def cue(self, key: str) -> bool:
+        with self.lock:
+            return self.lineup.cue(key)
+
+    def load(self, rundown: Rundown, now: float) -> None:
+        """Another list. What is on stays on; what follows it follows from the new one."""
+        with self.lock:
+            self.lineup.load(rundown, self.slot, now)
+            self._again_at, self._again_seconds = 0.0, AGAIN_SECONDS
+            self._told_bad.clear()
+            if self.slot is not None and self.slot.index is not None:
+                self._adopt_length(rundown.items[self.slot.index])
+            self.lineup.plan()
+
+    def _adopt_length(self, item: Item) -> None:
+        """The item on air was edited: its new end counts, if it is the same thing."""
+        assert self.slot is not None
+        on_air = self.slot.item
+        if (item.kind, item.file, item.in_seconds) == (on_air.kind, on_air.file, on_air.in_seconds):
+            self.slot.item = item
+
+    # --- for the stage hand -----------------------------------------------------------------------------------------
+
+    def wishes(self, now: float) -> list[Slot]:
+        """What should be open by now, the most urgent first."""
+        with self.lock:
+            ahead = self.lineup.wishes(now, self._seconds_left())
+            return [slot for slot in [self.slot, *ahead, self.filler] if slot is not None]
+
+    def take_finished(self) -> list[Slot]:
+        """What is to be cleared away."""
+        with self.lock:
+            finished, self.lineup.finished = self.lineup.finished, []
+            return [slot for slot in finished if slot is not self.slot]
+
+    def everything(self) -> list[Slot]:
+        with self.lock:
+            return [slot for slot in [self.slot, self.filler, *self.lineup.everything()] if slot is not None]
+
+    def note_progress(self) -> None:
+        """Write down how far what is on has come, should nobody be there to write its end."""
+        with self.lock:
+            self._log.note_progress()
+
+    def _seconds_left(self) -> float | None:
+        """Of what is on; None if nobody can tell."""
+        slot = self.slot
+        if slot is None:
+            return 0.0
+        if slot.item.seconds is None:
+            return None
+        return slot.item.seconds - slot.offset_seconds - self.picture.seconds_of(slot.ticks)
+
+    # --- the tick ---------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> tuple[Data, bytes]:
+        with self.lock:
+            samples = self.picture.samples_of(self.tick_number)
+            self.tick_number += 1
+            following = self.lineup.turn_over(now)
+            if following is not None:
+                self.load(following, now)
+            self._take_calls(now)
+            if self.is_paused and not self._holds_first:
+                return self._held, silence(samples)
+            for _ in range(MOST_AHEAD + 2):  # items that end or fail at once; bounded, whatever the list is like
+                if self.slot is None and not self._put_on(now):
+                    return self._fill_in(now, samples)
+                given = self._give(now, samples)
+                if given is not None:
+                    self._last = given[0]
+                    if self._holds_first and self.slot is not None and self.slot.frames:
+                        self._held, self._holds_first = self._last, False
+                    return given
+            return self._slate(now, samples, "the list cannot be played")
+
+    def _take_calls(self, now: float) -> None:
+        """Fixed starts whose moment has come. What is on gives way only to something that can be shown."""
+        self.lineup.call(now, self.slot)
+        if self.slot is None or not self.lineup.waiting:
+            return
+        for slot in [each for each in self.lineup.waiting if each.may_be_passed_over]:
+            self._pass_over(slot, now, "bad", slot.why_hopeless())
+        cutter = self.lineup.cutter()
+        if cutter is None:
+            return
+        while self.lineup.waiting[0] is not cutter:
+            note = f"{cutter.item.title} began at its time before it could begin"
+            self._pass_over(self.lineup.waiting[0], now, "too late", note)
+        self._finish("cut", f"{cutter.item.title} begins at its time", now)
+
+    def _put_on(self, now: float) -> bool:
+        """The next one that can go on air does. False: there is none at this moment."""
+        while self.lineup.waiting or now >= self._again_at:
+            slot = self.lineup.candidate(now)
+            if slot is None:
+                return False
+            if order.is_too_late(slot.item, now) and not slot.is_forced:
+                self._pass_over(slot, now, "too late", "its time was longer ago than it may be")
+                self.lineup.drop_rest_of(slot.item)
+                continue
+            if slot.may_be_passed_over:
+                self._pass_over(slot, now, "bad", slot.why_hopeless())
+                continue
+            if not slot.is_ready and slot.item.kind != LIVE:
+                slot.due_since = slot.due_since or now
+                if now - slot.due_since > OPEN_PATIENCE_SECONDS:
+                    self._pass_over(slot, now, "bad", "it could not be opened in time")
+                    continue
+                return False
+            self.lineup.take_off(slot)
+            self._air(slot, now)
+            return True
+        return False
+
+    def _pass_over(self, slot: Slot, now: float, reason: str, note: str) -> None:
+        """It is not played; as-run says why (an entry without frames). What is on is not touched by that."""
+        is_news = reason != "bad" or slot.item.key not in self._told_bad
+        if self.slot is None:
+            self.lineup.take_off(slot)
+        elif slot in self.lineup.waiting:
+            self.lineup.waiting.remove(slot)
+        # Of a list that was joined a moment ago nothing was on yet: it goes on from here all the same.
+        if slot.index is not None and (self.slot is None or self.lineup.index is None):
+            self.lineup.index = slot.index
+        if is_news:
+            self._log.pass_over(slot, now, reason, note, is_off=self.slot is None)
+        if reason == "bad":
+            self._told_bad.add(slot.item.key)
+        self.lineup.discard([slot])
+        self._failures += 1
+        if self._failures > len(self.lineup.rundown.items):  # the whole list is bad: look again now and then
+            self._failures, self._again_at = 0, now + self._again_seconds
+            self._again_seconds = min(2 * self._again_seconds, MOST_AGAIN_SECONDS)
+        self.lineup.plan()
+        if self.slot is not None and slot.begins_list:
+            self.lineup.hand_on_the_cut(now)
+
+    def _air(self, slot: Slot, now: float) -> None:
+        self._failures, self._again_seconds = 0, AGAIN_SECONDS
+        self._told_bad.clear()
+        self._log.air(slot, now)
+        self._drop_filler()
+        self.slot = slot
+        self.lineup.note_aired(slot, now)
+        self.lineup.plan()
+
+    # --- picture and sound ------------------------------------------------------------------------------------------
+
+    def _give(self, now: float, samples: int) -> tuple[Data, bytes] | None:
+        """The frame of what is on; None when it has just ended."""
+        slot = self.slot
+        assert slot is not None
+        wanted = self._frames_wanted(slot)
+        counted = slot.frames if slot.item.kind == "asset" else slot.ticks
+        if wanted is not None and counted >= wanted:
+            self._finish("played", "", now)
+            return None
+        if slot.item.kind == SLATE:
+            slot.ticks += 1
+            slot.frames += 1
+            return self.slate, silence(samples)
+        decoder = slot.decoder
+        taken = decoder.take(samples) if decoder is not None else None
+        if taken is not None and (taken.frame is not None or (taken.sound and not taken.is_end)):
+            slot.frames, slot.ticks, slot.starved = slot.frames + 1, slot.ticks + 1, 0
+            return (taken.frame if taken.frame is not None else self.black), taken.sound
+        if taken is not None and taken.is_end and not self._goes_on(slot):
+            self._end_of_file(slot, wanted, now)
+            return None
+        return self._starve(slot, now, samples)
+
+    def _frames_wanted(self, slot: Slot) -> int | None:
+        if slot.item.seconds is None:
+            return None
+        return max(0, self.picture.frames_in(slot.item.seconds) - self.picture.frames_in(slot.offset_seconds))
+
+    def _goes_on(self, slot: Slot) -> bool:
+        """The end of its decoder is not the end of it: a source may come back, a recording may grow."""
+        return slot.item.kind in {LIVE, "growing"} and not slot.is_over
+
+    def _end_of_file(self, slot: Slot, wanted: int | None, now: float) -> None:
+        short = self.picture.seconds_of(wanted - slot.frames) if wanted is not None else 0.0
+        if slot.frames == 0:
+            self._finish("bad", slot.why_hopeless(), now)
+        elif short > SHORT_SECONDS:
+            self._finish("short", f"it ended {short:.1f} s before its time", now)
+        else:
+            self._finish("played", "", now)
+
+    def _starve(self, slot: Slot, now: float, samples: int) -> tuple[Data, bytes] | None:
+        """Nothing there at this moment: hold the picture, then the slate; a file that stands still is given up."""
+        slot.starved += 1
+        slot.ticks += 1
+        slot.repeats += 1
+        self.repeats += 1
+        seconds = self.picture.seconds_of(slot.starved)
+        if slot.item.kind == "asset" and seconds > STARVED_SECONDS:
+            self._finish("bad", "its decoder stands still", now)
+            return None
+        if slot.item.kind == "growing" and slot.is_over:
+            self._finish("played", "", now)
+            return None
+        is_short = seconds <= HOLD_SECONDS and slot.frames > 0
+        return (self._last if is_short else self.slate), silence(samples)
+
+    def _fill_in(self, now: float, samples: int) -> tuple[Data, bytes]:
+        """Nothing of the list can be on: the filler, again and again, and where there is none the slate."""
+        if self.config.filler is not None and self.filler is None and now >= self._filler_again_at:
+            self.filler = Slot(self.config.filler, is_filler=True)
+            self._tell()
+        slot = self.filler
+        decoder = slot.decoder if slot is not None else None
+        if slot is not None and (slot.is_hopeless or (decoder is not None and decoder.is_drained)):
+            self._filler_again_at = now + (AGAIN_SECONDS if slot.is_hopeless else 0.0)
+            self._drop_filler()
+        elif slot is not None and decoder is not None and (slot.frames or decoder.is_ready):
+            taken = decoder.take(samples)
+            slot.starved = 0 if taken.frame is not None else slot.starved + 1
+            if taken.frame is not None or self.picture.seconds_of(slot.starved) <= HOLD_SECONDS:
+                return self._filler_frame(slot, taken.frame, taken.sound or silence(samples), now)
+        return self._slate(now, samples, "nothing to play")
+
+    def _filler_frame(self, slot: Slot, frame: Data | None, sound: bytes, now: float) -> tuple[Data, bytes]:
+        if not self._log.is_of(slot):
+            slot.frames = 0
+            self._log.air(slot, now)
+        slot.frames += 1
+        slot.repeats += frame is None
+        self._last = frame if frame is not None else self._last
+        return self._last, sound
+
+    def _slate(self, now: float, samples: int, why: str) -> tuple[Data, bytes]:
+        self._log.air_slate(now, why)
+        self._last = self.slate
+        return self.slate, silence(samples)
+
+    # --- ends -------------------------------------------------------------------------------------------------------
+
+    def _finish(self, reason: str, note: str, now: float) -> None:
+        """What is on goes off."""
+        slot = self.slot
+        assert slot is not None
+        slot.is_over = True
+        self._log.close(now, reason, note)
+        self.slot = None
+        self.lineup.discard([slot])
+
+    def _drop_filler(self) -> None:
+        if self.filler is not None:
+            filler, self.filler = self.filler, None
+            self.lineup.discard([filler])
+
+    def close(self, now: float, reason: str) -> None:
+        """The worker ends."""
+        with self.lock:
+            if self.slot is not None:
+                self._finish(reason, "", now)
+            self._log.close(now, reason)
+
+    # --- what people see --------------------------------------------------------------------------------------------
+
+    @property
+    def means_slate(self) -> bool:
+        """The slate is in the list, or somebody pauses on it: it is what people want to see."""
+        return self.is_paused or (self.slot is not None and self.slot.item.kind == SLATE)
+
+    def state(self) -> str:
+        if self.is_paused:
+            return "paused"
+        if self.slot is not None:
+            return "playing"
+        return FILLER if self.filler is not None and self.filler.frames else SLATE
+
+    def as_dict(self, now: float) -> dict[str, Any]:
+        with self.lock:
+            slot, lineup = self.slot, self.lineup
+            following = next(iter([*lineup.waiting, *lineup.upcoming]), None)
+            offset = slot.offset_seconds + self.picture.seconds_of(slot.ticks) if slot else 0.0
+            place = {"key": slot.item.key, "offset_seconds": round(offset, 3), "at": stamp(now)} if slot else None
+            return {
+                "state": self.state(),
+                "rundown": lineup.rundown.version,
+                "item": _item_facts(slot, offset) if slot else None,
+                "next": {"key": following.item.key, "title": following.item.title, "is_ready": following.is_ready}
+                if following
+                else None,
+                "place": {**place, "is_paused": self.is_paused} if place else None,
+                "repeats": self.repeats,
+            }
+
+
+def _item_facts(slot: Slot, offset_seconds: float) -> dict[str, Any]:
+    return {
+        "key": slot.item.key,
+        "title": slot.item.title,
+        "kind": slot.item.kind,
+        "asset": slot.item.asset,
+        "started_at": slot.entry.started_at if slot.entry else None,
+        "offset_seconds": round(offset_seconds, 3),
+        "seconds": slot.item.seconds,
+        "has_signal": slot.starved == 0,
+    }

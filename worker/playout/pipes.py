@@ -1,0 +1,90 @@
+"""Pipes to and from ffmpeg: wide ones, and a thread for each that writes so that nobody else ever waits."""
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections import deque
+
+PIPE_BYTES = 1024 * 1024
+Data = bytes | bytearray | memoryview
+
+
+def widen(fd: int) -> None:
+    """A larger pipe means fewer turns for the same picture."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
+class Pump:
+    """A bounded queue in front of a pipe, and the thread that empties it."""
+
+    def __init__(self, fd: int, most_bytes: int, *, drops_oldest: bool = False) -> None:
+        self.fd = fd
+        self.is_broken = False
+        self.written = 0
+        self.dropped = 0
+        self._most, self._held = most_bytes, 0
+        self._drops_oldest = drops_oldest
+        self._queue: deque[Data] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def put(self, data: Data) -> bool:
+        """Never waits. False: there was no room, and (unless the oldest gives way) it was not taken."""
+        with self._changed:
+            if self.is_broken or self._is_closed:
+                return False
+            while self._drops_oldest and self._queue and self._held + len(data) > self._most:
+                self._held -= len(self._queue.popleft())
+                self.dropped += 1
+            if self._queue and self._held + len(data) > self._most:
+                return False
+            self._queue.append(data)
+            self._held += len(data)
+            self._changed.notify()
+            return True
+
+    def has_room(self, size: int) -> bool:
+        with self._changed:
+            return not self.is_broken and (not self._queue or self._held + size <= self._most)
+
+    @property
+    def is_holding(self) -> bool:
+        """Something waits to be written."""
+        return bool(self._queue)
+
+    def close(self) -> None:
+        """Whatever is still queued is not sent."""
+        with self._changed:
+            self._is_closed = True
+            self._queue.clear()
+            self._changed.notify()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            while (data := self._next()) is not None:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(self.fd, view) :]
+                self.written += len(data)
+        except OSError:  # the reader is gone; whoever owns it notices
+            self.is_broken = True
+        finally:
+            with contextlib.suppress(OSError):
+                os.close(self.fd)
+
+    def _next(self) -> Data | None:
+        with self._changed:
+            while not self._queue and not self._is_closed:
+                self._changed.wait()
+            if self._is_closed:
+                return None
+            data = self._queue.popleft()
+            self._held -= len(data)
+            return data

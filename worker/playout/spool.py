@@ -1,0 +1,152 @@
+"""What really went out, written down on the disk as it happens; reported whenever somebody asks.
+
+A file of lines for each generation of the channel's worker. A line is an entry as it is known then; a later line of
+the same number replaces it. Whoever comes next reads what its predecessors could not report any more. A thread of its
+own reads and writes: storage that stands still must not hold up the picture, nor years of lines the start.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import re
+import threading
+from collections import OrderedDict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+KEPT_FILES = 5
+# A week of half-minute clips, should nobody ask for so long.
+KEPT_ENTRIES = 20_000
+READ_BYTES = 32 * 1024 * 1024  # of each predecessor: its last week
+PER_ANSWER = 200
+QUEUED_LINES = 50_000
+_NAME = re.compile(r"^asrun-g(\d+)\.jsonl$")
+
+
+@dataclass
+class Entry:
+    """One thing on air, from when to when. Moments are ISO, UTC."""
+
+    generation: int
+    seq: int
+    key: str
+    kind: str
+    title: str
+    asset: int | None
+    started_at: str
+    ended_at: str | None = None
+    from_seconds: float = 0.0
+    frames: int = 0
+    repeats: int = 0
+    reason: str = ""
+    note: str = ""
+
+
+class Spool:
+    def __init__(self, folder: Path, generation: int) -> None:
+        self.folder, self.generation = folder, generation
+        self._entries: OrderedDict[tuple[int, int], tuple[int, Entry]] = OrderedDict()
+        self._revision = 0
+        self._seq = 0
+        self._lock = threading.Lock()
+        self._trouble = ""
+        self._lines: queue.Queue[str | None] = queue.Queue(QUEUED_LINES)
+        self._writer = threading.Thread(target=self._write_lines, daemon=True, name="as-run")
+        self._writer.start()
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    def begin(self, **values: Any) -> Entry:
+        with self._lock:
+            self._seq += 1
+            entry = Entry(generation=self.generation, seq=self._seq, **values)
+            self._keep(entry)
+        return entry
+
+    def write(self, entry: Entry) -> None:
+        """It changed: it ended, usually."""
+        with self._lock:
+            self._keep(entry)
+
+    def since(self, revision: int) -> dict[str, Any]:
+        """What changed after `revision`, the oldest first; ask again with the new one."""
+        with self._lock:
+            rows = sorted((at, entry) for at, entry in self._entries.values() if at > revision)[:PER_ANSWER]
+            return {
+                "revision": rows[-1][0] if rows else revision,
+                "is_all": len(rows) < PER_ANSWER,
+                "entries": [asdict(entry) for _, entry in rows],
+            }
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Whatever is still to be written is written, if the disk allows."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(None)
+        self._writer.join(seconds)
+
+    def _keep(self, entry: Entry) -> None:
+        self._revision += 1
+        key = (entry.generation, entry.seq)
+        self._entries[key] = (self._revision, Entry(**asdict(entry)))
+        self._entries.move_to_end(key)
+        while len(self._entries) > KEPT_ENTRIES:
+            self._entries.popitem(last=False)
+        with contextlib.suppress(queue.Full):  # a disk that is away for days; memory keeps what it can
+            self._lines.put_nowait(json.dumps(asdict(entry)) + "\n")
+
+    def _write_lines(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._read_earlier()
+        except OSError as error:
+            self._say(error)
+        while (line := self._lines.get()) is not None:
+            try:
+                with self._path(self.generation).open("a") as file:
+                    file.write(line)
+            except OSError as error:  # a full disk must not take the channel off air; memory keeps it until it is asked
+                self._say(error)
+
+    def _path(self, generation: int) -> Path:
+        return self.folder / f"asrun-g{generation}.jsonl"
+
+    def _read_earlier(self) -> None:
+        found = {int(name[1]): path for path in self.folder.iterdir() if (name := _NAME.match(path.name))}
+        earlier = sorted(number for number in found if number < self.generation)
+        for number in earlier[:-KEPT_FILES]:
+            found[number].unlink(missing_ok=True)
+        known: dict[tuple[int, int], Entry] = {}
+        for number in earlier[-KEPT_FILES:]:
+            for line in _tail(found[number]).splitlines():
+                with contextlib.suppress(ValueError, TypeError):  # the last line of a killed one may be half a line
+                    entry = Entry(**json.loads(line))
+                    known[entry.generation, entry.seq] = entry
+        with self._lock:
+            for key in sorted(known)[-KEPT_ENTRIES:]:
+                self._revision += 1
+                self._entries[key] = (self._revision, known[key])
+
+    def _say(self, error: OSError) -> None:
+        if str(error) != self._trouble:
+            self._trouble = str(error)
+            print(f"as-run not written to disk: {error}", flush=True)
+
+
+def _tail(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - READ_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def save_json(path: Path, content: dict[str, Any]) -> None:
+    """Whole or not at all; no reason to stop anything."""
+    draft = path.with_suffix(".new")
+    try:
+        draft.write_text(json.dumps(content))
+        os.replace(draft, path)
+    except OSError as error:
+        print(f"{path.name} not written: {error}", flush=True)

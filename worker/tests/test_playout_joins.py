@@ -1,0 +1,141 @@
+"""Ninety seconds of joins, measured on the output itself: frames, time stamps, sound against picture, clock."""
+
+import os
+import subprocess
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testing.counted import numbers_in, pattern
+from testing.media import environment, ffmpeg
+from testing.playing import asrun, asset, make_clip, playout, stamps
+from testing.waiting import wait_until
+
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(1200)]
+
+SECONDS = 1.8
+FRAMES = 45
+# Ninety seconds; AIRLOCK_JOIN_ROUNDS=167 makes it ten minutes.
+ROUNDS = int(os.environ.get("AIRLOCK_JOIN_ROUNDS", "25"))
+# Mixed sizes, frame rates, sample rates and containers between the conforming ones.
+OTHERS = [
+    ("b.ts", "testsrc2=size=720x576:rate=25", ("-ar", "44100")),
+    ("c.mp4", "testsrc2=size=640x480:rate=30000/1001", ("-ar", "32000")),
+    ("d.mkv", "testsrc2=size=1280x720:rate=50", ()),
+    ("e.mp4", "testsrc2=size=176x144:rate=15", ("-ar", "22050", "-ac", "1")),
+    ("f.mov", "testsrc2=size=480x640:rate=24", ()),
+]
+
+
+def test_fifty_mixed_clips_without_a_missing_or_repeated_frame(tmp_path: Path) -> None:
+    """P-09: 0 missing and 0 repeated frames at joins, no gap in the time stamps, no drift; bad clips stop nothing."""
+    conforming = [("a.mp4", ()), ("a.ts", ("-muxdelay", "0")), ("a.mkv", ("-ar", "44100"))]
+    for name, more in conforming:
+        make_clip(tmp_path / name, pattern(), SECONDS, *more)
+    for name, picture, more in OTHERS:
+        make_clip(tmp_path / name, picture, SECONDS, *more)
+    (tmp_path / "corrupt.mp4").write_bytes(b"\x00\x01corrupt" * 2000)
+    names = []
+    for number in range(ROUNDS):
+        names += [conforming[number % len(conforming)][0], OTHERS[number % len(OTHERS)][0]]
+    names[20:20] = ["corrupt.mp4", "missing.mp4"]
+    items = [asset(str(number), name, seconds=SECONDS) for number, name in enumerate(names)]
+    with playout(tmp_path, items) as worker:
+        first = worker.wait_for(state="playing", ticks=25)
+        asked = time.time()
+        longest = 2 * SECONDS * ROUNDS + 60
+        wait_until(lambda: _last(worker) == len(items) - 1, longest, "the last clip has ended", pause=0.5)
+        later = worker.status()
+        drift = (later["ticks"] - first["ticks"]) / 25 - (time.time() - asked)
+        entries = asrun(worker)
+        final = worker.stop()
+    assert abs(drift) < 0.06, f"{drift * 1000:.0f} ms off the clock (asking takes a moment, too)"
+    # The slate may be on until the first clip is open, and is once the list has ended; never in between.
+    aired = [place for place, entry in enumerate(entries) if entry["key"]]
+    slates = [entry["note"] for entry in entries[aired[0] : aired[-1]] if not entry["key"]]
+    print(f"slowest look {final['slowest_look_seconds']} s, resyncs {final['resyncs']}, drift {drift * 1000:.0f} ms")
+    assert slates == [], f"the slate was on {len(slates)} times between clips, {final}"
+    assert final["dropped"] == final["repeats"] == final["encoder_restarts"] == 0
+    played = {entry["key"]: entry for entry in entries if entry["key"]}
+    ends = {key: (entry["reason"], entry["note"]) for key, entry in played.items() if entry["reason"] != "played"}
+    assert {key: reason for key, (reason, _) in ends.items()} == {"20": "bad", "21": "bad"}, ends
+    numbers = numbers_in(tmp_path / "out.ts")
+    begin = next(place for place, number in enumerate(numbers) if number == 0)
+    good = [name for name in names if name not in {"corrupt.mp4", "missing.mp4"}]
+    for place, name in enumerate(good):
+        found = numbers[begin + place * FRAMES : begin + (place + 1) * FRAMES]
+        if name.startswith("a."):
+            assert found == list(range(FRAMES)), f"clip {place} ({name}): {found}"
+        else:
+            assert len(found) == FRAMES
+    assert {after - before for before, after in pairwise(stamps(tmp_path / "out.ts", "v"))} == {3600}
+    sound = [after - before for before, after in pairwise(stamps(tmp_path / "out.ts", "a"))]
+    assert set(sound) <= {1919, 1920, 1921}
+
+
+def _last(worker: Any) -> int:
+    keys = [int(entry["key"]) for entry in asrun(worker) if entry["key"] and entry["ended_at"]]
+    return max(keys, default=-1)
+
+
+def test_sound_and_picture_are_together_at_the_end(tmp_path: Path) -> None:
+    """P-09: under 40 ms apart after many joins, whatever the container says of their beginnings."""
+    flash = "color=c=black:size=320x180:rate=25,drawbox=c=white:t=fill:enable='between(n,25,27)'"
+    beep = "aevalsrc='0.8*sin(2*PI*1000*t)*between(t,1,1.12)':s=48000"
+    for name, more in (("a.mp4", ()), ("b.ts", ()), ("c.mkv", ("-ar", "44100"))):
+        command = [
+            ffmpeg(),
+            "-y",
+            "-loglevel",
+            "error",
+            "-nostdin",
+            "-f",
+            "lavfi",
+            "-i",
+            flash,
+            "-f",
+            "lavfi",
+            "-i",
+            beep,
+        ]
+        command += ["-t", "2", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", *more]
+        subprocess.run([*command, str(tmp_path / name)], env=environment(), check=True, timeout=60)
+    names = ["a.mp4", "b.ts", "c.mkv"] * 5
+    items = [asset(str(number), name, seconds=2.0) for number, name in enumerate(names)]
+    with playout(tmp_path, items) as worker:
+        wait_until(lambda: _last(worker) == len(items) - 1, 90, "the last clip has ended", pause=0.5)
+        worker.stop()
+    flashes, beeps = flashes_in(tmp_path / "out.ts"), beeps_in(tmp_path / "out.ts")
+    assert len(flashes) == len(beeps) == len(items), (flashes, beeps)
+    apart = [abs(seen - heard) for seen, heard in zip(flashes, beeps, strict=True)]
+    print(f"sound against picture: at most {1000 * max(apart):.0f} ms, at the end {1000 * apart[-1]:.0f} ms")
+    assert max(apart) < 0.04
+
+
+def flashes_in(path: Path) -> list[float]:
+    """When the picture turns white, in seconds of the stream."""
+    command = [ffmpeg(), "-loglevel", "error", "-nostdin", "-copyts", "-i", str(path), "-map", "0:v:0"]
+    command += ["-vf", "scale=1:1:flags=area,format=gray", "-fps_mode", "passthrough", "-f", "rawvideo", "-"]
+    raw = subprocess.run(command, env=environment(), capture_output=True, timeout=120, check=True).stdout
+    begin = stamps(path, "v")[0] / 90_000
+    rising = [place for place, (before, after) in enumerate(pairwise(raw), 1) if before < 150 <= after and after > 220]
+    return [begin + place / 25 for place in rising]
+
+
+def beeps_in(path: Path) -> list[float]:
+    """When the tone begins."""
+    command = [ffmpeg(), "-loglevel", "error", "-nostdin", "-i", str(path), "-map", "0:a:0", "-ac", "1"]
+    command += ["-ar", "8000", "-f", "u8", "-"]
+    raw = subprocess.run(command, env=environment(), capture_output=True, timeout=120, check=True).stdout
+    begin, found, quiet = stamps(path, "a")[0] / 90_000, [], 4000
+    for place, level in enumerate(raw):
+        if abs(level - 128) > 30:
+            if quiet >= 4000:
+                found.append(begin + place / 8000)
+            quiet = 0
+        else:
+            quiet += 1
+    return found
