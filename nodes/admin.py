@@ -43,7 +43,7 @@ class NodeAdmin(MachineAdmin):
     actions = ["check_selected", "drain_selected", "undrain_selected"]
     readonly_fields = ["state_shown", "engine_version", "room", "last_seen_at", "last_error"]
     fieldsets = [
-        (None, {"fields": ["name", "address", "media_dir", "labels", "max_workloads", "is_draining"]}),
+        (None, {"fields": ["name", "address", "media_dir", "seen_dir", "labels", "max_workloads", "is_draining"]}),
         ("Worker", {"fields": ["control_host", "control_port_from", "control_port_count", "network"]}),
         ("Seen", {"fields": ["state_shown", "engine_version", "room", "last_seen_at", "last_error"]}),
     ]
@@ -55,8 +55,9 @@ class NodeAdmin(MachineAdmin):
         return super().has_delete_permission(request, obj)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        obj.process_home = ""  # whoever checks a process node next takes it as its own: the way to move one
         super().save_model(request, obj, form, change)
+        # Whoever checks a process node next takes it as its own: the way to move one.
+        Node.objects.filter(pk=obj.pk).update(process_home="")
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         forget_alerts(obj)

@@ -1,6 +1,9 @@
 """Is each node there? Asked every few seconds, all nodes at once; three misses make it down, one answer makes it up."""
 
 import logging
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -64,11 +67,34 @@ def check(node: Node) -> bool:
             if node.move(Node.State.UP, now=now, note=version, last_error="", **changes):
                 logger.info("Node is up. node=%s version=%s", node.name, version)
                 resolve_alert(f"node_down:{node.pk}", now=now, note="it answers again")
+                resolve_alert("nodes_vanished", now=now, note=f"{node.name} answers again")
     else:
         Node.objects.filter(pk=node.pk).update(**changes)
     if node.disk_checked_at is None or now - node.disk_checked_at >= _disk_interval():
         check_disk(node)
     return True
+
+
+@dataclass(frozen=True)
+class RollCall:
+    """All nodes asked at once whether they are there. Only asked, not noted."""
+
+    nodes: list[Node]
+    answers: "dict[Future[str], Node]"
+    began: float
+
+    def missing(self, seconds: float) -> list[Node]:
+        """Those that did not answer within so many seconds of being asked."""
+        done, _ = wait(self.answers, timeout=max(0.0, self.began + seconds - time.monotonic()))
+        return [node for answer, node in self.answers.items() if answer not in done or answer.exception() is not None]
+
+
+def call_roll() -> RollCall:
+    nodes = [node for node in Node.objects.all() if not node.is_elsewhere(here())]
+    pool = ThreadPoolExecutor(max(1, len(nodes)), "ping")
+    answers = {pool.submit(runtime_for(node).ping): node for node in nodes}
+    pool.shutdown(wait=False)
+    return RollCall(nodes, answers, time.monotonic())
 
 
 def check_disk(node: Node) -> None:

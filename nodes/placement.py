@@ -16,14 +16,22 @@ class NoPlace(Exception):
     """No node can take it; the text says for each node why."""
 
 
+class NodeFull(NoPlace):
+    """The node that was chosen has filled up since: choose again."""
+
+
+# How often a place is looked for anew when others were faster, before it counts as none.
+TRIES = 4
+
+
 @dataclass(frozen=True)
 class Needs:
-    """What the work asks of a node. `port` is (kind, number)."""
+    """What the work asks of a node. Ports are (kind, number)."""
 
     owner: str
     labels: frozenset[str] = frozenset()
     node: Node | None = None
-    port: tuple[str, int] | None = None
+    ports: tuple[tuple[str, int], ...] = ()
     since: datetime | None = None
     until: datetime | None = None
     avoid: frozenset[int] = frozenset()
@@ -75,8 +83,7 @@ def why_not(node: Node, needs: Needs, now: datetime) -> str:
         return f"already runs {live} of {node.max_workloads} workloads"
     if node.free_bytes is not None and node.free_bytes < settings.MIN_FREE_DISK_MB * MEGABYTE:
         return f"has only {node.free_bytes // MEGABYTE} MB free"
-    if needs.port:
-        kind, number = needs.port
+    for kind, number in needs.ports:
         held = (
             Reservation.objects.standing()
             .filter(port__node=node, port__kind=kind, port__number=number)

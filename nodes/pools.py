@@ -10,6 +10,8 @@ from django.db import close_old_connections, connections
 logger = logging.getLogger(__name__)
 
 THREADS_PER_NODE = 4
+# Looks may hang, each until its time is up: on a node that is gone all of them at once (P-03).
+LOOKS_PER_NODE = 16
 
 
 class NodePools:
@@ -34,7 +36,8 @@ class NodePools:
                 return None
             if (node_id, is_urgent) not in self._pools:
                 name = f"node-{node_id}{'-urgent' if is_urgent else ''}"
-                self._pools[node_id, is_urgent] = ThreadPoolExecutor(THREADS_PER_NODE, name)
+                count = THREADS_PER_NODE if is_urgent else LOOKS_PER_NODE
+                self._pools[node_id, is_urgent] = ThreadPoolExecutor(count, name)
             future = self._pools[node_id, is_urgent].submit(_guarded, kind, task)
             self._busy[(node_id, kind)] = future
             if len(self._busy) > 1000:

@@ -21,11 +21,12 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Q
 from django.utils.module_loading import import_string
 
-from nodes import stopping, watching
+from nodes import listening, stopping, watching
 from nodes.launching import start
 from nodes.models import Node, Workload
 from nodes.orphans import sweep_node
 from nodes.pools import pools
+from nodes.reach import PLAYOUT
 from nodes.runtimes import here, runtime_for
 from station.clock import database_now
 
@@ -36,21 +37,24 @@ HURRY = timedelta(seconds=0.5)
 SWEEP_SECONDS = 5.0
 LEASE_MARGIN_SECONDS = 4.0
 DUE_SQL = "SELECT clock_timestamp() FROM nodes_node LIMIT 1"
-LOOKED_AT = ("node_id", "owner", "state", "is_wanted", "heartbeat_at")
+LOOKED_AT = ("node_id", "owner", "state", "is_wanted", "heartbeat_at", "program", "missed_looks")
 _swept_at: dict[int, float] = {}
 
 
 def step(now: datetime) -> datetime | None:
     """Look at everything that is not finished, each node on its own threads; nobody waits for them."""
     nodes = {node.pk: node for node in Node.objects.all() if not node.is_elsewhere(here())}
-    poll = timedelta(seconds=settings.STATUS_POLL_SECONDS)
     looks = []
     for workload in Workload.objects.to_look_at().filter(node__in=nodes).only(*LOOKED_AT):
+        is_channel = workload.program == PLAYOUT
+        poll = timedelta(seconds=settings.PLAYOUT_POLL_SECONDS if is_channel else settings.STATUS_POLL_SECONDS)
         if workload.is_settled and workload.heartbeat_at is not None and workload.heartbeat_at > now - poll:
             looks.append(workload.heartbeat_at + poll)  # it was fine a moment ago
         else:
             _submit(workload)
-            looks.append(now + (poll if workload.is_settled else HURRY))
+            is_calm = workload.is_settled and not (is_channel and workload.missed_looks)
+            looks.append(now + (poll if is_calm else HURRY))
+    listening.keep(node for node in nodes.values() if node.state == Node.State.UP)
     for node in nodes.values():
         is_due = time.monotonic() - _swept_at.get(node.pk, -SWEEP_SECONDS) >= SWEEP_SECONDS
         if node.state == Node.State.UP and is_due:

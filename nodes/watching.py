@@ -5,10 +5,16 @@ import logging
 from datetime import datetime
 from typing import Any
 
-from nodes.models import Workload
+from django.conf import settings
+
+from nodes import reach
+from nodes.models import Node, Workload
+from nodes.reach import PLAYOUT, SEALED, UNREACHABLE, VANISHED, Doubt
 from nodes.runtimes.base import Observed, Runtime, RuntimeFault, Status
-from nodes.workerclient import WorkerSilent, fetch_status, send_end
+from nodes.workerclient import TIMEOUT_SECONDS, WorkerHangs, WorkerSilent, fetch_status, send_end
+from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
+from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
 from worker import exits
@@ -16,23 +22,49 @@ from worker import exits
 logger = logging.getLogger(__name__)
 
 State = Workload.State
+MISSES_UNTIL_LOST = 3
+LONG_SILENCE = 1.5  # times PLAYOUT_SILENCE_SECONDS: then two looks in vain are enough
 LOG_LINES = 60
 HUNG_LOOP_SECONDS = 20
+ON_AIR_SECONDS = 5.0
 
 
 def watch(workload: Workload, runtime: Runtime) -> None:
     """One look. The engine is asked only when the worker itself is silent."""
+    is_channel = workload.program == PLAYOUT
+    # It was silent the last time, and may be off air: ask its engine and everybody else while it is waited for.
+    doubt = reach.ask_around(workload, runtime) if is_channel and workload.missed_looks else None
     try:
-        status = fetch_status(workload)
+        status = fetch_status(workload, reach.PATIENCE_SECONDS if is_channel else TIMEOUT_SECONDS)
         if _thinks_otherwise(status, workload.spec.get("ends_at")):
             status = send_end(workload, workload.spec["ends_at"])
-    except (WorkerSilent, CannotOpen) as silence:
-        _look_closer(workload, runtime, str(silence))
+    except CannotOpen as fault:
+        _tell_sealed(workload, str(fault))
+        _look_closer(workload, runtime, str(fault), doubt, is_our_fault=True)
         return
-    if (status.get("loop_age_seconds") or 0) > HUNG_LOOP_SECONDS:
-        _look_closer(workload, runtime, f"its main loop stands still for {status['loop_age_seconds']:.0f} s")
+    except WorkerHangs as silence:
+        if is_channel and doubt is None:
+            # Nothing was refused, nothing ended: its engine would keep us waiting, too. Come back at once, and ask all.
+            _note_miss(workload)
+            return
+        _look_closer(workload, runtime, str(silence), doubt)
+        return
+    except WorkerSilent as silence:
+        _look_closer(workload, runtime, str(silence), doubt)
+        return
+    reach.note_heard(workload)
+    if _hangs(status, is_channel=is_channel):
+        _look_closer(workload, runtime, f"its main loop stands still for {status['loop_age_seconds']:.0f} s", doubt)
         return
     take_heartbeat(workload, status, database_now())
+
+
+def _hangs(status: dict[str, Any], *, is_channel: bool) -> bool:
+    """Its main loop stands still. A channel that shows its picture all the same is left alone: storage that does not
+    answer would hold up its successor even more (the app above tells people)."""
+    age = status.get("last_frame_age_seconds")
+    is_on_air = is_channel and age is not None and age < ON_AIR_SECONDS
+    return (status.get("loop_age_seconds") or 0) > HUNG_LOOP_SECONDS and not is_on_air
 
 
 def _thinks_otherwise(status: dict[str, Any], ends_at: str | None) -> bool:
@@ -49,24 +81,38 @@ def take_heartbeat(workload: Workload, status: dict[str, Any], now: datetime) ->
     moved = status.get("frames", 0) > workload.progress.get("frames", 0) or workload.progress_at is None
     changes: dict[str, Any] = {
         "heartbeat_at": now,
+        "missed_looks": 0,
         "progress": status,
         "deadline_at": now + Workload.DEADLINES[State.RUNNING],
     }
     if moved:
         changes["progress_at"] = now
+    if workload.missed_looks:
+        for trouble in (VANISHED, UNREACHABLE, SEALED) if workload.program == PLAYOUT else (SEALED,):
+            resolve_alert(trouble, now=now, note=f"{workload.name} is heard again")
     Workload.objects.filter(pk=workload.pk, state=State.RUNNING).update(**changes)
     for name, value in changes.items():
         setattr(workload, name, value)
 
 
-def _look_closer(workload: Workload, runtime: Runtime, silence: str) -> None:
+def _look_closer(
+    workload: Workload, runtime: Runtime, silence: str, doubt: Doubt | None, *, is_our_fault: bool = False
+) -> None:
+    """The worker does not answer: what does its node say? What only we cannot do is never a reason to end it."""
     now = database_now()
-    is_overdue = workload.deadline_at is not None and now > workload.deadline_at
+    _note_miss(workload)
+    is_channel = workload.program == PLAYOUT
+    is_down = not is_channel and workload.node.state == Node.State.DOWN
+    is_overdue = _is_overdue(workload, now) and (not is_our_fault or is_down)
     try:
-        observed = runtime.inspect(workload.name)
+        observed = doubt.inspect() if doubt else reach.inspect(workload, runtime)
     except RuntimeFault as fault:
         # The engine may be restarting while the container goes on (live-restore): patience until the deadline.
-        if is_overdue:
+        if not is_overdue or _is_on_a_cable(workload, now):
+            return
+        if is_channel and doubt and doubt.answers(workload.node):
+            _end_silent(workload, silence, now)  # the machine is there: begin anew in its place
+        elif not reach.seems_to_be_us(workload, now, doubt):
             _lose(workload, "node_gone", f"Neither the worker nor its node answers: {redact(str(fault))}", now)
         return
     if observed is None:
@@ -74,9 +120,51 @@ def _look_closer(workload: Workload, runtime: Runtime, silence: str) -> None:
     elif observed.status is not Status.RUNNING:
         finish(workload, observed, runtime)
     elif is_overdue:
-        error = f"It runs but has not answered for {Workload.DEADLINES[State.RUNNING].seconds} s ({silence})."
-        if workload.move(State.FAILED, now=now, note=error, exit_reason="unresponsive", error=error):
-            logger.error("Workload is unresponsive and will be ended. workload=%s", workload.name)
+        _end_silent(workload, silence, now)
+
+
+def _is_on_a_cable(workload: Workload, now: datetime) -> bool:
+    """P-06: a picture on a card of that machine can be shown by no other; it may well be on while we hear nothing."""
+    has_patience = workload.deadline_at is not None and now <= workload.deadline_at
+    return workload.program == PLAYOUT and bool(workload.spec.get("devices")) and has_patience
+
+
+def _end_silent(workload: Workload, silence: str, now: datetime) -> None:
+    """It runs, says its engine, and does not answer."""
+    if reach.is_walled_off(workload, now):
+        return
+    silent = (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
+    error = f"It runs but has not answered for {silent:.0f} s ({silence})."
+    if workload.move(State.FAILED, now=now, note=error, exit_reason="unresponsive", error=error):
+        logger.error("Workload is unresponsive and will be ended. workload=%s", workload.name)
+
+
+def _tell_sealed(workload: Workload, fault: str) -> None:
+    """Another SEALING_KEYS than the one it was started with: nothing about it is wrong, and it goes on."""
+    raise_alert(
+        SEALED,
+        "The scheduler cannot open the tokens of its workers",
+        now=database_now(),
+        severity=Severity.CRITICAL,
+        text=f"{fault} What runs goes on, but nobody can look after it. Give this scheduler the SEALING_KEYS of the "
+        f"others. First seen with {workload.name}.",
+    )
+
+
+def _note_miss(workload: Workload) -> None:
+    workload.missed_looks += 1
+    Workload.objects.filter(pk=workload.pk).update(missed_looks=workload.missed_looks)
+
+
+def _is_overdue(workload: Workload, now: datetime) -> bool:
+    """A recording may wait half a minute for its node; a channel is off air meanwhile (P-04)."""
+    if workload.program == PLAYOUT:
+        silent = (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
+        # By the clock as well: a machine that drops every packet keeps each look waiting.
+        is_long = silent >= LONG_SILENCE * settings.PLAYOUT_SILENCE_SECONDS
+        misses = MISSES_UNTIL_LOST - 1 if is_long else MISSES_UNTIL_LOST
+        return silent >= settings.PLAYOUT_SILENCE_SECONDS and workload.missed_looks >= misses
+    return workload.deadline_at is not None and now > workload.deadline_at
 
 
 def _lose(workload: Workload, reason: str, error: str, now: datetime) -> None:

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from nodes.models import Node, Workload
+from nodes.placement import NodeFull
 from nodes.runtimes import installation
 from nodes.runtimes.base import Identity, Launch
 from station.models import Project
@@ -38,7 +39,10 @@ def want(
     project: Project | None = None,
     epoch: int = 0,
 ) -> Workload:
-    """One live workload for this owner: the one there is, or a new generation. Calling twice is calling once."""
+    """One live workload for this owner: the one there is, or a new generation. Calling twice is calling once.
+
+    Raises NodeFull if the node has filled up since it was chosen, or NoControlPort.
+    """
     for _ in range(5):
         current = latest(owner)
         if current and current.is_wanted and current.state in LIVE_STATES:
@@ -46,8 +50,11 @@ def want(
         generation = current.generation + 1 if current else 1
         try:
             with transaction.atomic():
-                # One after the other: many at once would all choose the same next port.
-                Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+                # One after the other: many at once would all choose the same next port, or the same last place.
+                locked = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+                others = Workload.objects.live().filter(node=node).exclude(owner=owner).count()
+                if others >= locked.max_workloads:
+                    raise NodeFull(f"{node.name}: already runs {others} of {locked.max_workloads} workloads")
                 workload = Workload.objects.create(
                     owner=owner,
                     generation=generation,
@@ -108,7 +115,8 @@ def launch_of(workload: Workload) -> Launch:
         "port": workload.control_port,
     }
     source = {**workload.spec.get("source", {}), **opened.get("source", {})}
-    config = {**workload.spec, "control": control, "source": source, "secrets": opened.get("redact", [])}
+    sealed = {"control": control, "source": source, "secrets": opened.get("redact", []), **opened.get("config", {})}
+    config = {**workload.spec, **sealed}
     return Launch(
         name=workload.name,
         identity=Identity(installation(), workload.owner, workload.generation, workload.epoch),

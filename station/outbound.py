@@ -1,16 +1,24 @@
 """HTTP to addresses people typed in: only to the outside world, only https or http, no redirects, bounded in time."""
 
+import contextlib
 import http.client
 import ipaddress
 import socket
 import ssl
+import threading
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
+from station.redaction import redact
+
 ANSWER_LIMIT_BYTES = 64 * 1024
+# Where clouds tell machines their secrets, beside the link-local address all of them know.
+METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")))
 
 
 class OutboundError(Exception):
@@ -50,11 +58,28 @@ def _address_of(host: str, port: int) -> str:
             return str(address)
         if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
             raise OutboundError(f"{host} is an address of this machine or this link ({address}), which is not allowed")
+        if address in METADATA:
+            raise OutboundError(
+                f"{host} is where a cloud keeps its machines' secrets ({address}), which is not allowed"
+            )
     return str(found[0][4][0])
 
 
 def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> Answer:
     """POST once; any status but 2xx is an error, a redirect too."""
+    return call("POST", url, body, headers, timeout)
+
+
+def call(
+    method: str,
+    url: str,
+    body: bytes | BinaryIO,
+    headers: dict[str, str],
+    timeout: float,
+    *,
+    also: Collection[int] = (),
+) -> Answer:
+    """One call; any status but 2xx, or one of `also`, is an error, a redirect too. A file is sent as it is read."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -67,13 +92,45 @@ def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> Answ
             raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
         connection.sock = raw
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", target, body=body, headers=headers)
-        response = connection.getresponse()
-        answer = Answer(response.status, response.read(ANSWER_LIMIT_BYTES))
+        connection.request(method, target, body=body, headers=headers)
+        with _cut_after(raw, timeout):
+            response = connection.getresponse()
+            answer = Answer(response.status, _read_bounded(response))
     except (OSError, http.client.HTTPException) as error:
         raise OutboundError(f"{host}: {error or type(error).__name__}") from error
     finally:
         connection.close()
-    if not 200 <= answer.status < 300:
-        raise OutboundError(f"{host} answered {answer.status}")
+    if not 200 <= answer.status < 300 and answer.status not in also:
+        words = redact(answer.body[:200].decode(errors="replace")).strip()
+        raise OutboundError(f"{host} answered {answer.status}{f': {words}' if words else ''}")
     return answer
+
+
+@contextlib.contextmanager
+def _cut_after(connected: socket.socket, seconds: float) -> Iterator[None]:
+    """The whole answer in so long, status and headers too: a server that drips a byte a second does not hold us."""
+
+    def cut() -> None:
+        with contextlib.suppress(OSError):
+            connected.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _read_bounded(response: http.client.HTTPResponse) -> bytes:
+    """So much and no more, and no less than was promised."""
+    content = b""
+    while len(content) < ANSWER_LIMIT_BYTES:
+        block = response.read1(ANSWER_LIMIT_BYTES - len(content))
+        if not block:
+            if response.length:
+                raise http.client.IncompleteRead(content, response.length)
+            break
+        content += block
+    return content

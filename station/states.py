@@ -56,6 +56,14 @@ class Machine(models.Model):
         label: str = getattr(self, "State")(self.state).label  # noqa: B009  (each subclass declares its own)
         return label.lower()
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Of a row that is there, only what people edit is written: a form or a program that read it a moment ago must
+        not put back what the machine has moved since. Whoever means another column names it (`update_fields`)."""
+        if self.pk is not None and not self._state.adding and kwargs.get("update_fields") is None:
+            columns = self._meta.concrete_fields
+            kwargs["update_fields"] = [each.name for each in columns if each.editable and not each.primary_key]
+        super().save(*args, **kwargs)
+
     def may_move(self, to: str) -> bool:
         return to in self.MOVES[self.state]
 

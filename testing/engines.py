@@ -39,6 +39,8 @@ class Engine:
     name: str
     run_dir: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="airlock-engine-")))
     process: "subprocess.Popen[bytes] | None" = None
+    # What its command is put behind: the way into another network (testing.network).
+    inside: list[str] = field(default_factory=list)
 
     @property
     def data_root(self) -> Path:
@@ -56,7 +58,14 @@ class Engine:
         self.data_root.mkdir(parents=True, exist_ok=True)
         (self.run_dir / "exec" / "containerd" / "containerd.pid").unlink(missing_ok=True)
         (self.run_dir / "pid").unlink(missing_ok=True)
-        command = ["dockerd", "--data-root", str(self.data_root), "--exec-root", str(self.run_dir / "exec")]
+        command = [
+            *self.inside,
+            "dockerd",
+            "--data-root",
+            str(self.data_root),
+            "--exec-root",
+            str(self.run_dir / "exec"),
+        ]
         command += ["--pidfile", str(self.run_dir / "pid"), "-H", self.address, "--live-restore"]
         command += ["--bridge=none", "--iptables=false", "--ip6tables=false", *extra]
         with (self.run_dir / "log").open("ab") as log:
@@ -76,6 +85,7 @@ class Engine:
         ):
             return
         self.docker("load", "--input", str(IMAGE_FILE), timeout=300)
+        os.sync()  # or a gigabyte is written while the tests that follow want their seconds
         mark.write_text(wanted)
 
     def docker(self, *args: str, check: bool = True, timeout: float = 60) -> "subprocess.CompletedProcess[str]":

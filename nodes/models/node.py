@@ -48,6 +48,13 @@ class Node(Machine):
         validators=[RegexValidator(r"^/(?!.*(^|/)\.\.(/|$)).+", "Give a folder with its whole path, like /srv/media.")],
         help_text="The folder on that machine which its workers write to.",
     )
+    seen_dir = models.CharField(
+        "seen here at",
+        max_length=400,
+        blank=True,
+        validators=[RegexValidator(r"^/(?!.*(^|/)\.\.(/|$)).+", "Give a folder with its whole path, like /mnt/media.")],
+        help_text="Where the web and the workers see that folder (a mount). Empty: at the same path.",
+    )
     labels = models.CharField(
         max_length=200, blank=True, validators=[label_validator], help_text="Words, e.g. studio-a decklink"
     )

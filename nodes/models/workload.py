@@ -74,6 +74,8 @@ class Workload(Machine):
     called_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     heartbeat_at = models.DateTimeField(null=True)
+    # Looks in a row without an answer (P-04).
+    missed_looks = models.PositiveIntegerField(default=0)
     progress_at = models.DateTimeField(null=True)
     progress = models.JSONField(default=dict)
     stop_signals = models.PositiveSmallIntegerField(default=0)

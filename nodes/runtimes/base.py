@@ -3,6 +3,7 @@
 import contextlib
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -117,6 +118,10 @@ class Runtime(ABC):
     @abstractmethod
     def check_ready(self) -> None:
         """Could a worker be started here now? Raises what would stand in the way, e.g. ImageMissing."""
+
+    def follow_ends(self) -> Iterator[str]:
+        """Owners whose worker has ended, as the engine says so; ends when the engine does. Some say nothing."""
+        return iter(())
 
     def run_briefly(self, launch: Launch, seconds: float) -> str:
         """Start a worker that ends by itself, wait for that, and answer what it printed. Nothing is left behind."""

@@ -36,6 +36,7 @@ from nodes.runtimes.container import LABEL_INSTALLATION, Place, container_config
 
 _clients = threading.local()
 PROBE_SECONDS = 20
+LISTEN_SECONDS = 120
 
 
 class EngineClient(docker.APIClient):
@@ -130,6 +131,24 @@ class DockerRuntime(Runtime):
             except NotFound:
                 return ""
             return text.decode(errors="replace")
+
+    def follow_ends(self) -> Iterator[str]:
+        """On a connection of its own: it is silent as long as nobody dies, or for ever if its cable was pulled.
+
+        So it ends after some minutes of silence, and whoever listens begins anew.
+        """
+        client = self._connect()
+        client.timeout = LISTEN_SECONDS
+        wanted = {"label": [f"{LABEL_INSTALLATION}={self.installation}"], "event": ["die", "oom"]}
+        try:
+            for event in client.events(filters=wanted, decode=True):
+                identity = identity_of(event.get("Actor", {}).get("Attributes"))
+                if identity is not None:
+                    yield identity.owner
+        except (DockerException, requests.exceptions.RequestException, OSError) as error:
+            raise Unreachable(f"The engine's events ended: {error}") from error
+        finally:
+            client.close()
 
     def check_ready(self) -> None:
         with self._engine() as engine:

@@ -35,7 +35,7 @@ from nodes.runtimes.base import (
 )
 
 ALREADY_RUNNING = 73  # what worker.launch exits with when the lock is held
-LOG_TAIL_BYTES = 64 * 1024
+LOG_TAIL_BYTES = 1024 * 1024
 
 
 class ProcessRuntime(Runtime):

@@ -1,14 +1,17 @@
 """Which node gets the work, and if none, why not in words."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from nodes.models import Node, Workload
 from nodes.placement import Needs, NoPlace, choose
 from nodes.ports import port_of, reserve
+from nodes.workloads import want
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -87,6 +90,27 @@ def test_a_held_port_rules_a_node_out_for_others_but_not_for_its_holder() -> Non
     node = make("a")
     reserve(port_of(node, "udp", 9000), owner="x:1", holder="Cam 1", starts_at=now, ends_at=now + timedelta(hours=1))
 
-    needs = {"port": ("udp", 9000), "until": now + timedelta(hours=2)}
+    needs = {"ports": (("udp", 9000),), "until": now + timedelta(hours=2)}
     assert "UDP port 9000 on a is held by Cam 1" in refusal(Needs(owner="x:2", **needs))
     assert choose(Needs(owner="x:1", **needs), now) == node
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_that_choose_the_same_node_at_once_do_not_overfill_it() -> None:
+    """P-05, R-04: many placed in one turn; who finds it full by then is told so and chooses again."""
+    node = make("a", max_workloads=3)
+
+    def place(number: int) -> bool:
+        try:
+            want(f"x:{number}", node=node, program="capture", spec={}, secret={}, now=timezone.now())
+        except NoPlace as refused:
+            assert "already runs 3 of 3 workloads" in str(refused)  # noqa: PT017
+            return False
+        finally:
+            connection.close()
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        placed = list(pool.map(place, range(8)))
+
+    assert sum(placed) == Workload.objects.live().count() == 3

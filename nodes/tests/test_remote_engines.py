@@ -1,7 +1,5 @@
 """Engines that are not on this machine's socket: mutual TLS and ssh, each with a real server and a real capture."""
 
-import datetime
-import ipaddress
 import json
 import os
 import signal
@@ -11,69 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from nodes import health
 from nodes.models import Node
 from nodes.runtimes import runtime_for, tunnel
 from nodes.runtimes.base import Status, Unreachable
 from nodes.tests.test_runtime_conformance import launch_named, wait_for_exit
+from testing.certificates import Authority
 from testing.engines import IMAGE
 from testing.media import free_port
 from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.docker]
-
-DAY = datetime.timedelta(days=1)
-
-
-class Authority:
-    """A certificate authority that lives for one test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Airlock tests")])
-        self.certificate = self._sign(self.name, self.key, is_authority=True)
-        self._write("ca", self.certificate, self.key)
-
-    def issue(self, name: str) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        self._write(name, self._sign(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key), key)
-
-    def _sign(self, subject: x509.Name, key: Any, is_authority: bool = False) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self.name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - DAY)
-            .not_valid_after(now + DAY)
-            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        )
-        if is_authority:
-            usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-            builder = builder.add_extension(usage, critical=True)
-        else:
-            address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-            builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        issuer_key = x509.SubjectKeyIdentifier.from_public_key(self.key.public_key())
-        builder = builder.add_extension(
-            x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-        ).add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_key), critical=False)
-        return builder.sign(self.key, hashes.SHA256())
-
-    def _write(self, name: str, certificate: x509.Certificate, key: Any) -> None:
-        pem = serialization.Encoding.PEM
-        (self.folder / f"{name}.pem").write_bytes(certificate.public_bytes(pem))
-        plain = serialization.NoEncryption()
-        (self.folder / f"{name}.key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
 
 
 @pytest.fixture
@@ -109,28 +56,19 @@ def test_an_engine_over_mutual_tls(get_engine: Any, media: Path, tmp_path: Path,
     """With our certificate everything works; without it, or with a stranger's, nothing does."""
     engine = get_engine("c")
     authority = Authority(tmp_path / "ca")
-    authority.issue("server")
-    authority.issue("client")
     stranger = Authority(tmp_path / "stranger")
-    stranger.issue("client")
     port = free_port()
     engine.process.terminate()
     engine.process.wait(30)
-    folder = authority.folder
-    engine.start(
-        "-H", f"tcp://127.0.0.1:{port}", "--tlsverify", "--tlscacert", str(folder / "ca.pem"),
-        "--tlscert", str(folder / "server.pem"), "--tlskey", str(folder / "server.key"),
-    )  # fmt: skip
+    engine.start(*authority.serve(f"tcp://127.0.0.1:{port}"))
     keys = settings.NODE_KEYS_DIR / "secure"
-    keys.mkdir(parents=True)
-    (keys / "ca.pem").write_bytes((folder / "ca.pem").read_bytes())
     node = make_node("secure", f"tcp://127.0.0.1:{port}", media)
     try:
-        for pair in (stranger.folder, folder):
-            (keys / "cert.pem").write_bytes((pair / "client.pem").read_bytes())
-            (keys / "key.pem").write_bytes((pair / "client.key").read_bytes())
+        for signer in (stranger, authority):
+            signer.give_keys(keys)
+            (keys / "ca.pem").write_bytes((authority.folder / "ca.pem").read_bytes())
             answered = health.check(Node.objects.get(pk=node.pk))
-            assert answered is (pair is folder), Node.objects.get(pk=node.pk).last_error
+            assert answered is (signer is authority), Node.objects.get(pk=node.pk).last_error
 
         assert capture_and_stop(node)["frames"] > 0
     finally:

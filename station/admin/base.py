@@ -169,6 +169,16 @@ class EventInline(ReadOnlyRights, TabularInline):
         return obj.new if obj.old in {"", obj.new} else f"{obj.old} → {obj.new}"
 
 
+def named(formset: Any) -> Any:
+    """The fields of a table of forms have no labels of their own; who cannot see the column's head hears this."""
+    for field in formset.form.base_fields.values():
+        field.widget.attrs.setdefault("aria-label", str(field.label))
+        inner = getattr(field.widget, "widget", None)  # Django wraps the widget of a foreign key
+        if inner is not None:
+            inner.attrs.setdefault("aria-label", str(field.label))
+    return formset
+
+
 def who(request: HttpRequest) -> str:
     return str(request.user.get_username())
 

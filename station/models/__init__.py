@@ -4,12 +4,14 @@ from station.models.alert import Alert, AlertDelivery, AlertEvent, AlertRoute
 from station.models.audit import AuditEntry
 from station.models.installation import Installation
 from station.models.project import Membership, Project
+from station.models.token import ApiToken
 
 __all__ = [
     "Alert",
     "AlertDelivery",
     "AlertEvent",
     "AlertRoute",
+    "ApiToken",
     "AuditEntry",
     "Installation",
     "Membership",

@@ -1,0 +1,101 @@
+"""What the HTTP APIs of the apps share: who may see what, and how a refusal is answered."""
+
+from collections.abc import Collection
+from typing import Any, TypeVar
+
+from django.core.exceptions import ValidationError
+from django.db import models, transaction
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from ninja import Schema
+from ninja.errors import HttpError
+
+from station import audit
+from station.models import Project
+from station.rights import only_visible, projects_with
+
+Row = TypeVar("Row", bound=models.Model)
+FORBIDDEN, CONFLICT, UNPROCESSABLE = 403, 409, 422
+MOST_ROWS = 200
+
+
+class Answer(Schema):
+    """What came of it, in words."""
+
+    text: str
+
+
+def visible(rows: models.QuerySet[Row], request: HttpRequest) -> models.QuerySet[Row]:
+    """Of these rows, those the token's person may see (S-01)."""
+    meta = rows.model._meta
+    return only_visible(rows, request.user, f"{meta.app_label}.view_{meta.model_name}")
+
+
+def one(rows: models.QuerySet[Row], request: HttpRequest, pk: int) -> Row:
+    """404 for what is not there and for what belongs to others."""
+    found: Row = get_object_or_404(visible(rows, request), pk=pk)
+    return found
+
+
+def check(request: HttpRequest, permission: str, row: models.Model) -> None:
+    if not request.user.has_perm(permission, row):
+        raise HttpError(FORBIDDEN, "You may see it, but not do that.")
+
+
+def told(outcome: Any) -> Answer:
+    """An outcome of a Start, Stop and the like: in words, or 409 with the reason in words."""
+    if not outcome.is_good:
+        raise HttpError(CONFLICT, outcome.text)
+    return Answer(text=outcome.text)
+
+
+def project_of(request: HttpRequest, slug: str, permission: str) -> Project:
+    """The project something is to be made in; 404 for one in which the person may not."""
+    found: Project = get_object_or_404(projects_with(request.user, permission), slug=slug)
+    return found
+
+
+def store(
+    request: HttpRequest,
+    row: models.Model,
+    verb: str,
+    *,
+    permission: str = "",
+    of: models.Model | None = None,
+    where: str = "",
+    fields: Collection[str] | None = None,
+) -> None:
+    """Check right and row, save it (of a change only `fields`), write it down. 422 with every fault in words."""
+    meta = row._meta
+    check(request, permission or f"{meta.app_label}.{verb}_{meta.model_name}", of or row)
+    before = audit.values_of(type(row)._base_manager.get(pk=row.pk)) if verb == "change" else {}
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        raise HttpError(UNPROCESSABLE, "; ".join(_faults(error, where))) from error
+    with transaction.atomic():
+        row.save(update_fields=fields)
+        audit.record(f"{request.user.get_username()} (API)", verb, row, before=before, after=audit.values_of(row))
+
+
+def remove(request: HttpRequest, row: models.Model) -> None:
+    """Delete it and write that down, both or neither. 409 for what something else needs."""
+    meta = row._meta
+    check(request, f"{meta.app_label}.delete_{meta.model_name}", row)
+    try:
+        with transaction.atomic():
+            audit.record(f"{request.user.get_username()} (API)", "delete", row, before=audit.values_of(row))
+            row.delete()
+    except models.ProtectedError as error:
+        needed = ", ".join(sorted({str(each) for each in error.protected_objects})[:3])
+        raise HttpError(CONFLICT, f"It is needed by {needed}.") from error
+
+
+def _faults(error: ValidationError, where: str) -> list[str]:
+    if not hasattr(error, "error_dict"):
+        return [f"{where + ': ' if where else ''}{text}" for text in error.messages]
+    return [
+        f"{where + ', ' if where else ''}{name}: {text}" if name != "__all__" else text
+        for name, texts in error.message_dict.items()
+        for text in texts
+    ]
