@@ -8,6 +8,7 @@ and its second. If this process dies anywhere in between, the rows say what was 
 from them what an older one armed or began to start.
 """
 
+import contextlib
 import heapq
 import logging
 import threading
@@ -21,6 +22,7 @@ from django.db import DatabaseError, InterfaceError, connection, connections
 
 from scheduling.models import Booking
 from scheduling.opening import give_up_late
+from scheduling.wakeup import wake_scheduler
 
 logger = logging.getLogger(__name__)
 
@@ -232,6 +234,8 @@ def _guarded(start: Start, pk: int) -> None:
         start(pk)
     except Exception:  # the loop looks at every starting booking again and goes on from where this one stopped
         logger.exception("A start failed. booking=%s", pk)
+        with contextlib.suppress(DatabaseError, InterfaceError):  # away: then the loop notices, too
+            wake_scheduler()
 
 
 def _as_moment(monotonic: float) -> datetime:

@@ -1,5 +1,6 @@
 """What a booking asks of a node: where it may run, what the worker is told, and which port it must hold."""
 
+import contextlib
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +9,7 @@ from django.db import transaction
 
 from nodes import workloads
 from nodes.models import Node, Workload
-from nodes.placement import Needs, choose, lacks_room
+from nodes.placement import TRIES, Needs, NodeFull, NoPlace, choose, lacks_room
 from nodes.ports import port_of, release, reserve
 from scheduling.forecast import bytes_needed
 from scheduling.models import Booking
@@ -30,10 +31,19 @@ def ask_for_worker(booking: Booking, now: datetime) -> Workload | None:
     if current and current.is_wanted and not current.is_over:
         return current
     needs = needs_of(booking, current)
-    node = choose(needs, now)
     secret = _secret(booking)
-    if lacks_room(node, needs):
-        _warn_of_room(booking, node, needs, now)
+    for _ in range(TRIES):
+        node = choose(needs, now)
+        if lacks_room(node, needs):
+            _warn_of_room(booking, node, needs, now)
+        with contextlib.suppress(NodeFull):  # others chose it in the same moment
+            return _want(booking, node, current, secret, now)
+    raise NoPlace("All nodes fill up faster than one can be chosen.")
+
+
+def _want(
+    booking: Booking, node: Node, current: Workload | None, secret: dict[str, Any], now: datetime
+) -> Workload | None:
     with transaction.atomic():
         # Nobody may stop or end the booking between this look and the intent, or a worker would run for nobody.
         still = Booking.objects.select_for_update().filter(pk=booking.pk, state=Booking.State.STARTING)
@@ -72,7 +82,7 @@ def needs_of(booking: Booking, previous: Workload | None = None) -> Needs:
         owner=booking.owner,
         labels=frozenset(recorder.node_labels.split()),
         node=recorder.node,
-        port=port_needed(recorder.source_type, recorder.address),
+        ports=(port,) if (port := port_needed(recorder.source_type, recorder.address)) else (),
         until=booking.closes_at,
         avoid=frozenset([previous.node_id]) if previous else frozenset(),
         since=booking.opens_at,
@@ -115,7 +125,9 @@ def name_files(booking: Booking) -> tuple[str, str]:
 def _spec(booking: Booking, previous: Workload | None) -> dict[str, Any]:
     recorder = booking.recorder
     folder, name = name_files(booking)
-    known_parts = [part.get("number", 0) for part in (previous.progress.get("parts", []) if previous else [])]
+    # What any generation wrote, on any node: a number is never used twice.
+    reported = previous.progress.get("parts", []) if previous else []
+    known_parts = [part.get("number", 0) for part in [*booking.parts, *reported]]
     spec: dict[str, Any] = {
         "source": {"type": recorder.source_type, "size": recorder.picture_size},
         "folder": folder,
@@ -127,10 +139,18 @@ def _spec(booking: Booking, previous: Workload | None) -> dict[str, Any]:
         "preview": f"{PREVIEW_FOLDER}/booking-{booking.pk}" if settings.WORKER_PREVIEW else "",
         "video_bitrate": recorder.video_bitrate,
         "min_free_bytes": settings.MIN_FREE_DISK_MB * MEGABYTE // 2,
+        "split_seconds": recorder.split_minutes * 60,
+        "split_offset_seconds": _house_offset_seconds(booking.starts_at),
     }
     if recorder.source_type == SourceType.DECKLINK:
         spec["devices"] = [DECKLINK_DEVICE.format(recorder.address)]
     return spec
+
+
+def _house_offset_seconds(moment: datetime) -> int:
+    """How far house time is ahead of UTC: a file that begins at a quarter past does so on the house clock."""
+    offset = moment.astimezone(house_zone()).utcoffset()
+    return int(offset.total_seconds()) if offset else 0
 
 
 def source_of(booking: Booking) -> dict[str, Any]:

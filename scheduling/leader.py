@@ -152,8 +152,8 @@ class Leader:
         self.epoch = int(str(row[0]))
         logger.info("Leading. epoch=%s holder=%s", self.epoch, self.holder)
 
-    def ask(self, question: str) -> tuple[float | None, ...]:
-        """One row of numbers over this connection, its epoch checked: the loop's cheap look, and its sign of life.
+    def ask(self, question: str) -> tuple[str | None, ...]:
+        """One row over this connection, its epoch checked: the loop's cheap look, and its sign of life.
 
         NotLeading or a database error means: stop at once.
         """
@@ -168,7 +168,7 @@ class Leader:
         epoch, *answers = (results[0].get_value(0, column) for column in range(results[0].nfields))
         if epoch is None or int(epoch) != self.epoch:
             raise NotLeading(f"epoch {self.epoch} is over")
-        return tuple(None if answer is None else float(answer) for answer in answers)
+        return tuple(None if answer is None else answer.decode() for answer in answers)
 
     def take_notices(self) -> bool:
         """Read what NOTIFY brought; True if there was anything since the last time."""

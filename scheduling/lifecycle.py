@@ -9,8 +9,9 @@ import time
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, transaction
-from django.db.models import Min, Q
+from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
+from django.db.models import F, Min, Q
+from django.utils.module_loading import import_string
 
 from nodes import workloads
 from nodes.models import Node, Workload
@@ -21,6 +22,7 @@ from scheduling.capturing import ask_for_worker
 from scheduling.models import Booking
 from scheduling.opening import give_up, why_too_late
 from scheduling.outcomes import STOPPED_BY_HAND, conclude, copy_progress
+from scheduling.wakeup import wake_scheduler
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
 from station.models.alert import Severity
@@ -40,48 +42,75 @@ CLOCK_TOLERANCE = timedelta(seconds=3)
 # States that something is being done about right now.
 HURRIED = (State.STARTING, State.STOPPING, State.CANCELLING)
 HURRY = timedelta(seconds=0.5)
+# Launched and waiting for its window: until a moment after it opens there is nothing to learn, and every look at ten of
+# them would take processor time from ten ffmpegs that begin in that very second.
+QUIET = timedelta(seconds=0.7)
+# A pass over very many takes turns with the other steps.
+PASS_SECONDS = 2.0
 # The dispatcher starts everything on its second. Should it ever not: this long after, the sweep does.
 OVERDUE = timedelta(seconds=5)
 WITH = ("recorder", "recorder__project", "recorder__node")
 START_ALLOWANCE = Booking.DEADLINES[State.STARTING]
 # Anything active, and anything armed that should have been started. (What is planned and overdue, arming finds.)
-DUE_SQL = f"""SELECT clock_timestamp() WHERE
-    EXISTS (SELECT FROM scheduling_booking
-            WHERE state IN ('starting', 'retry_wait', 'recording', 'stopping', 'cancelling'))
-    OR EXISTS (SELECT FROM scheduling_booking
-               WHERE state = 'armed' AND opens_at < clock_timestamp() - interval '{OVERDUE.seconds} s')"""  # noqa: S608
+DUE_SQL = f"""SELECT LEAST(
+    CASE WHEN EXISTS (SELECT FROM scheduling_booking
+                      WHERE state IN ('starting', 'retry_wait', 'recording', 'stopping', 'cancelling'))
+    THEN clock_timestamp() END,
+    (SELECT min(opens_at) FROM scheduling_booking WHERE state = 'armed') + interval '{OVERDUE.seconds} s')"""  # noqa: S608
 
 
 def step(now: datetime) -> datetime | None:
     """Look after what needs a look now; each booking on its own. Now and then at everything, whatever happened."""
-    global _looked_at_all
+    global _looked_at_all, _after
     active = Booking.objects.active()
     is_full = time.monotonic() - _looked_at_all >= settings.SCHEDULER_TICK_SECONDS
-    # A recording whose window is open is looked after whenever its worker is (`look`).
-    urgent = Q(state__in=HURRIED) | Q(state=State.RETRY_WAIT, next_attempt_at__lte=now) | Q(closes_at__lte=now)
-    for booking in (active if is_full else active.filter(urgent)).select_related(*WITH):
+    unlucky = set(_unlucky)
+    _unlucky.difference_update(unlucky)
+    # A recording whose window is open is looked after whenever its worker is (`look`); what was dispatched is in the
+    # hands of the dispatcher's threads until its window opens, unless it slipped from them.
+    resting = Q(state=State.STARTING, opens_at__gt=now - QUIET) & ~Q(pk__in=unlucky)
+    hurried = Q(state__in=HURRIED) & ~resting
+    urgent = hurried | Q(state=State.RETRY_WAIT, next_attempt_at__lte=now) | Q(closes_at__lte=now)
+    chosen = (active if is_full else active.filter(urgent)).filter(pk__gt=_after).order_by("pk")
+    began = time.monotonic()
+    for booking in chosen.select_related(*WITH):
+        _look_at(booking)
+        if time.monotonic() - began > PASS_SECONDS:  # a leader that is silent for too long loses the lock
+            _after = booking.pk
+            return now
+    _after = 0
+    for booking in Booking.objects.overdue(now - OVERDUE).select_related(*WITH):
+        logger.error("A booking was not dispatched in time; starting it now. booking=%s", booking.pk)
         _look_at(booking)
     if is_full:
         _looked_at_all = time.monotonic()
         unwant_leftovers(now)
-        for booking in Booking.objects.overdue(now - OVERDUE).select_related(*WITH):
-            logger.error("A booking was not dispatched in time; starting it now. booking=%s", booking.pk)
-            _look_at(booking)
-    if active.filter(state__in=HURRIED).exists():
+    if active.filter(hurried).exists():
         return now + HURRY
-    times = active.aggregate(closes=Min("closes_at"), retries=Min("next_attempt_at", filter=Q(state=State.RETRY_WAIT)))
+    times = active.aggregate(
+        closes=Min("closes_at"),
+        retries=Min("next_attempt_at", filter=Q(state=State.RETRY_WAIT)),
+        opens=Min(F("opens_at") + QUIET, filter=resting),
+    )
     return min((moment for moment in times.values() if moment), default=None)
 
 
 _looked_at_all = -1e9
+_after = 0  # where a pass that took too long goes on
+# Starts that threw: looked at again at once, whoever else rests.
+_unlucky: set[int] = set()
 
 
 def begin(pk: int) -> None:
     """Just dispatched: ask for a worker and have it started at once."""
     close_old_connections()
-    booking = Booking.objects.select_related(*WITH).filter(pk=pk).first()
-    if booking is not None and booking.state in Booking.ACTIVE:
-        _look_at(booking)
+    try:
+        booking = Booking.objects.select_related(*WITH).filter(pk=pk).first()
+        if booking is not None and booking.state in Booking.ACTIVE:
+            _look_at(booking)
+    except (OperationalError, InterfaceError):
+        _unlucky.add(pk)
+        raise
 
 
 def look(owner: str) -> None:
@@ -96,14 +125,35 @@ def _look_at(booking: Booking) -> None:
     before = booking.state
     try:
         advance(booking, database_now())
-        if booking.state != before or booking.state in HURRIED:
+        if booking.state != before or (booking.state in HURRIED and not _rests(booking)):
             reconcile_soon(booking.owner)
+        _tell_followers(booking)
     except (OperationalError, InterfaceError):
         raise  # the database is away: nothing can be done or told
     except Exception as error:  # a fault in one booking must not stop the others, and somebody must hear of it
         logger.exception("A booking could not be looked after. booking=%s", booking.pk)
+        _unlucky.add(booking.pk)
         text = redact(f"{type(error).__name__}: {error}")
         _alert(booking, "trouble", f"{booking} could not be looked after", text, database_now(), Severity.CRITICAL)
+
+
+def _rests(booking: Booking) -> bool:
+    """Its worker is up, and its window is not open yet."""
+    if booking.state != State.STARTING or booking.opens_at <= database_now() - QUIET:
+        return False
+    workload = workloads.latest(booking.owner)
+    return workload is not None and workload.state == Workload.State.RUNNING
+
+
+def _tell_followers(booking: Booking) -> None:
+    """Whoever files what is recorded (BOOKING_FOLLOWERS): never a reason to leave a recording alone."""
+    for path in settings.BOOKING_FOLLOWERS:
+        try:
+            import_string(path)(booking, database_now())
+        except Exception:  # what follows a recording must not disturb it; its own step tries again
+            if not connection.is_usable():
+                raise  # the database is away
+            logger.exception("A follower failed. follower=%s booking=%s", path, booking.pk)
 
 
 def unwant_leftovers(now: datetime) -> int:
@@ -278,6 +328,7 @@ def _wait_to_retry(booking: Booking, error: str, now: datetime) -> None:
         if not moved:
             return
         workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="its successor takes over")
+        wake_scheduler()  # the loop does not know of this moment
         if now >= booking.opens_at:  # before that there is still time
             _alert(booking, "not_starting", f"{booking} does not record", error, now, Severity.CRITICAL)
     logger.error("Recording interrupted or not started; trying again. booking=%s error=%s", booking.pk, error)

@@ -36,6 +36,8 @@ Step = Callable[[datetime], datetime | None]
 BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
 ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 AFTER_STEPPING_DOWN_SECONDS = 5.0
+# The time, and which transactions are visible: while that is the same, so is everything a question could find.
+GLANCE = "EXTRACT(EPOCH FROM clock_timestamp()), pg_current_snapshot()"
 DATABASE_FAULTS = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 
@@ -50,11 +52,13 @@ class Loop:
 
     def __init__(self, start: arming.Start = begin) -> None:
         self.steps: list[tuple[str, Step]] = [(path, import_string(path)) for path in settings.SCHEDULER_STEPS]
-        moments = ["clock_timestamp()", *(f"({due_sql(path)})" for path, _ in self.steps)]
-        self._question = ", ".join(f"EXTRACT(EPOCH FROM {moment})" for moment in moments)
+        self._question = ", ".join([GLANCE, *(f"EXTRACT(EPOCH FROM ({due_sql(path)}))" for path, _ in self.steps)])
         self.leader = Leader()
         self._start = start
         self._due: dict[str, datetime | None] = {}
+        self._answers: dict[str, datetime | None] = {}
+        self._answered_as_of: str | None = None
+        self._is_idle = False
         self._tick_at = 0.0
         self._beat_at = 0.0
         self._now, self._asked = ORIGIN, 0.0
@@ -109,6 +113,7 @@ class Loop:
         reconcile.take_office(self.leader.epoch)
         office = arming.take_office(self.leader.epoch, self._start)
         self._due, self._tick_at, self._beat_at = {}, 0.0, time.monotonic()
+        self._answered_as_of = None
         try:
             while not self._stop.is_set():
                 self.turn(office)
@@ -126,16 +131,19 @@ class Loop:
         """Run every step that is due; one that fails never stops the others."""
         asked = time.monotonic()
         is_tick = asked >= self._tick_at
+        if is_tick:
+            # Asking is also the leader's sign of life, so an idle one asks at least that often. Set before: a notice
+            # that comes with the answer, too late to be in it, brings the next tick forward.
+            self._tick_at = asked + min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
         now, dues = self._ask_what_is_due(is_everything=is_tick and not self._due)
         if office is not None:
             office.sync(now, asked, time.monotonic())
         if is_tick:
-            # Asking is also the leader's sign of life, so an idle one asks at least that often.
-            self._tick_at = asked + min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
             for path, due in dues.items():
                 known = self._due.get(path)
                 self._due[path] = due if known is None else min(known, due or known)
         due_steps = [(path, step) for path, step in self.steps if (at := self._due.get(path)) is not None and at <= now]
+        self._is_idle = not due_steps
         if due_steps:
             close_old_connections()
         for path, step in due_steps:
@@ -153,17 +161,26 @@ class Loop:
     def _ask_what_is_due(self, *, is_everything: bool) -> tuple[datetime, dict[str, datetime | None]]:
         """The time, and for each step when it next has something to do: one cheap question, whatever is stored.
 
-        A step's module says in DUE_SQL how the database can tell. Without it, and in the first turn, a step is due.
+        A step's module says in DUE_SQL how the database can tell, by moments that stay true until somebody commits
+        something. So while nobody has, the last answers hold, and an idle leader only glances at that.
         """
         if is_everything or not self.leader.is_leading:
             now = database_now()
             return now, {path: now for path, _ in self.steps}
-        seconds, *dues = self.leader.ask(self._question)
+        if self._is_idle and self._answered_as_of is not None:
+            seconds, snapshot = self._ask(GLANCE)
+            if snapshot == self._answered_as_of:
+                return _moment(seconds), self._answers
+        seconds, self._answered_as_of, *dues = self._ask(self._question)
+        moments = [None if due is None else _moment(due) for due in dues]
+        self._answers = dict(zip((path for path, _ in self.steps), moments, strict=True))
+        return _moment(seconds), self._answers
+
+    def _ask(self, question: str) -> tuple[str | None, ...]:
+        row = self.leader.ask(question)
         self._beat_at = time.monotonic()
-        self._take_notices()
-        assert seconds is not None
-        moments = [None if due is None else datetime.fromtimestamp(due, UTC) for due in dues]
-        return datetime.fromtimestamp(seconds, UTC), dict(zip((path for path, _ in self.steps), moments, strict=True))
+        self._take_notices()  # the answer may have brought some along
+        return row
 
     def seconds_to_sleep(self) -> float:
         """Until the earliest step is due, at most until the next tick."""
@@ -189,9 +206,7 @@ class Loop:
     def _beat_if_due(self) -> None:
         """Between the steps of a long turn: speak, or lose the lock."""
         if time.monotonic() - self._beat_at >= settings.LEADER_HEARTBEAT_SECONDS / 4:
-            self.leader.ask("1")
-            self._beat_at = time.monotonic()
-            self._take_notices()  # the answer may have brought some along
+            self._ask("1")
 
     def run_once(self) -> float:
         """One whole turn, starts and node calls included; answers how many seconds the loop would sleep."""
@@ -204,3 +219,8 @@ class Loop:
         finally:
             arming.leave_office()
         return self.seconds_to_sleep()
+
+
+def _moment(seconds: str | None) -> datetime:
+    assert seconds is not None
+    return datetime.fromtimestamp(float(seconds), UTC)

@@ -11,6 +11,10 @@ PLACEHOLDERS = ("project", "recorder", "date", "year", "month", "day", "time", "
 DEFAULT_FOLDER = "{project}/{recorder}/{date}"
 MAX_PART_BYTES = 60
 PREVIEW_FOLDER = "live"
+LIBRARY_FOLDER = "library"
+IMPORTS_FOLDER = "imports"
+PLAYOUT_FOLDER = "playout"
+OWN_FOLDERS = (PREVIEW_FOLDER, LIBRARY_FOLDER, IMPORTS_FOLDER, PLAYOUT_FOLDER)
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _FORBIDDEN = re.compile(r"[^\w .,()+=@-]+")
 
@@ -61,7 +65,7 @@ def render_folder(template: str, values: Values) -> str:
     }
     parts = [_FIELD.sub(lambda found: safe_part(fills[found[1]]), part) for part in template.split("/")]
     safe = [safe_part(part) for part in parts]
-    if safe[0].lower() == PREVIEW_FOLDER:  # the previews' own folder, which is cleared
+    if safe[0].lower() in OWN_FOLDERS:  # previews are cleared, and the library keeps its things to itself
         safe[0] += "-recordings"
     return "/".join(safe)
 

@@ -9,6 +9,7 @@ from nodes.models import Workload
 from scheduling.models import Booking
 from station.alerts import raise_alert
 from station.models.alert import Severity
+from worker.journal import MIN_GAP_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -17,13 +18,12 @@ STOPPED_BY_HAND = "stopped_by_hand"
 DISK_FULL = "disk_full"
 # A start by hand needs a moment until the first frame, and the last one is reported a moment early.
 TOLERATED_SECONDS = 5.0
-MIN_GAP_SECONDS = 0.5
 
 
 def copy_progress(booking: Booking, workload: Workload) -> None:
     """The worker's own account, kept with the booking. It counts earlier generations' parts, so it only ever grows."""
     progress = workload.progress
-    parts = merge_parts(booking.parts, progress.get("parts", []))
+    parts = merge_parts(booking.parts, progress.get("parts", []), workload.node_id)
     changes = {
         "parts": parts,
         "gaps": find_gaps(parts, [*booking.gaps, *progress.get("gaps", [])]),
@@ -36,9 +36,17 @@ def copy_progress(booking: Booking, workload: Workload) -> None:
             setattr(booking, name, value)
 
 
-def merge_parts(known: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By number; the newer report wins. A part that only an earlier node knows of is not forgotten."""
-    by_number = {part["number"]: part for part in [*known, *reported]}
+def merge_parts(known: list[dict[str, Any]], reported: list[dict[str, Any]], node: int) -> list[dict[str, Any]]:
+    """By number; the newer report wins. A part that only an earlier node knows of is not forgotten, nor whose it is.
+
+    One that holds nothing is none (yet): its worker takes the empty file away when the source does not come.
+    """
+    by_number = {part["number"]: part for part in known}
+    for part in reported:
+        if not part.get("bytes"):
+            continue
+        before = by_number.get(part["number"], {})
+        by_number[part["number"]] = {**part, "node": before.get("node", node)}
     return [by_number[number] for number in sorted(by_number)]
 
 
@@ -57,15 +65,21 @@ def find_gaps(parts: list[dict[str, Any]], reported: list[dict[str, Any]]) -> li
 
 def missing_seconds(booking: Booking, until: datetime) -> float:
     """How much of the window, as far as it was meant to last, no part holds."""
-    wanted = max(0.0, (min(until, booking.closes_at) - booking.opens_at).total_seconds())
+    return missing_of(booking.parts, booking.gaps, booking.opens_at, min(until, booking.closes_at))
+
+
+def missing_of(
+    parts: list[dict[str, Any]], gaps: list[dict[str, Any]], wanted_from: datetime, wanted_until: datetime
+) -> float:
+    """The same of any parts and window."""
     held = 0.0
-    for part in booking.parts:
+    for part in parts:
         if part.get("first_frame_at") and part.get("last_frame_at"):
-            first = max(datetime.fromisoformat(part["first_frame_at"]), booking.opens_at)
-            last = min(datetime.fromisoformat(part["last_frame_at"]), until, booking.closes_at)
+            first = max(datetime.fromisoformat(part["first_frame_at"]), wanted_from)
+            last = min(datetime.fromisoformat(part["last_frame_at"]), wanted_until)
             held += max(0.0, (last - first).total_seconds())
-    held -= sum(float(gap["seconds"]) for gap in booking.gaps if gap.get("reason") == "no_signal")
-    return max(0.0, wanted - held)
+    held -= sum(float(gap["seconds"]) for gap in gaps if gap.get("reason") == "no_signal")
+    return max(0.0, max(0.0, (wanted_until - wanted_from).total_seconds()) - held)
 
 
 def conclude(booking: Booking, workload: Workload | None, now: datetime) -> None:

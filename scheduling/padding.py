@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 State = Booking.State
 FIXED_END = {State.STOPPING, State.CANCELLING}
+# Padding is an hour at most on either side: whoever is further away than this is no neighbour.
+NEAR = timedelta(hours=3)
 
 
 def share_gap(gap: timedelta, after: timedelta, before: timedelta) -> tuple[timedelta, timedelta]:
@@ -41,8 +43,9 @@ def held(booking: Booking) -> tuple[datetime, datetime]:
 def neighbours(
     recorder_id: int, starts_at: datetime, ends_at: datetime, but: int = 0
 ) -> tuple[Booking | None, Booking | None]:
-    """The live bookings right before and right after a window."""
-    others = Booking.objects.live().filter(recorder_id=recorder_id).exclude(pk=but).select_related("recorder")
+    """The live bookings right before and right after a window, as far as their padding could ever meet."""
+    near = Booking.objects.overlapping(recorder_id, starts_at - NEAR, ends_at + NEAR)
+    others = near.exclude(pk=but).select_related("recorder")
     before = others.filter(ends_at__lte=starts_at).order_by("-ends_at").first()
     after = others.filter(starts_at__gte=ends_at).order_by("starts_at").first()
     return before, after

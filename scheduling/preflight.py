@@ -114,9 +114,9 @@ def check(booking: Booking, now: datetime) -> list[Finding]:
 
 def _port(booking: Booking, needs: Needs) -> Finding:
     """Is somebody else to hold the device or port in that window?"""
-    if needs.port is None or booking.recorder.node is None:
-        return Finding("port", True, "none is needed" if needs.port is None else "chosen at the start")
-    kind, number = needs.port
+    if not needs.ports or booking.recorder.node is None:
+        return Finding("port", True, "chosen at the start" if needs.ports else "none is needed")
+    [(kind, number)] = needs.ports
     others = Reservation.objects.standing().filter(
         port__node=booking.recorder.node, port__kind=kind, port__number=number
     )
@@ -169,8 +169,8 @@ def _source(booking: Booking, node: Node, now: datetime) -> Finding:
 def _is_port_busy(booking: Booking, node: Node, now: datetime) -> bool:
     """Somebody else listens there at this moment: asking would be a clash of its own."""
     needs = needs_of(booking)
-    if needs.port is None:
+    if not needs.ports:
         return False
-    kind, number = needs.port
+    [(kind, number)] = needs.ports
     held = Reservation.objects.standing().filter(port__node=node, port__kind=kind, port__number=number)
     return held.exclude(owner=booking.owner).overlapping(now, now + timedelta(seconds=PROBE_SECONDS)).exists()

@@ -25,6 +25,10 @@ class RunStopped(Exception):
     """Raised in a handler that asks (`check`) after it was told to stop. Let it pass, after tidying up."""
 
 
+class Hopeless(Exception):
+    """Raised by a handler that knows: trying again would not help. The run fails at once, with this text."""
+
+
 @dataclass
 class RunContext:
     """One attempt, as its handler sees it."""

@@ -4,7 +4,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from scheduling.jobs.context import RunContext, RunStopped
+from scheduling.jobs.context import Hopeless, RunContext, RunStopped
 from scheduling.jobs.declaring import JobSpec
 from scheduling.jobs.finishing import Failure
 from scheduling.jobs.payloads import BadPayload, dump_result, load
@@ -33,6 +33,8 @@ def call(spec: JobSpec, context: RunContext, stored: Any) -> Outcome:
         return Success(dump_result(given))
     except RunStopped:
         return Failure(Fault.CANCELLED, "It stopped as it was told.")
+    except Hopeless as error:
+        return Failure(Fault.HOPELESS, str(error))
     except BadPayload as error:
         return Failure(Fault.HANDLER_ERROR, f"What the handler answered cannot be stored: {error}")
     except Exception as error:  # a handler may fail in any way; each ends as a readable row

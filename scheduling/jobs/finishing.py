@@ -24,7 +24,7 @@ ERROR_LENGTH = 4000
 ORPHANED_UNTIL_POISON = 3
 # Nobody knows how far it got: only what may be entered again is tried again (J-07).
 UNKNOWN_END = {Fault.STALE_TIMEOUT, Fault.WORKER_CRASHED, Fault.WORKER_STOPPED, Fault.HANDLER_CRASH, Fault.RUN_TIMEOUT}
-FINAL = {Fault.BAD_PAYLOAD, Fault.POISON}
+FINAL = {Fault.BAD_PAYLOAD, Fault.POISON, Fault.HOPELESS}
 # A slot of a limited job is free again: if more of it waits, workers without work should know.
 WAKE = """SELECT pg_notify('airlock_runs', '') WHERE EXISTS (
               SELECT FROM scheduling_run WHERE job_id = ANY(%s) AND state = 'queued')"""

@@ -3,8 +3,9 @@
 from datetime import datetime, timedelta
 
 from django.contrib.postgres.constraints import ExclusionConstraint
-from django.contrib.postgres.fields import RangeOperators
+from django.contrib.postgres.fields import BigIntegerRangeField, DateTimeRangeField, RangeOperators
 from django.db import models
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange, NumericRange
 from django.db.models import F, Func, Q, Value
 
 from station.states import Event, Machine
@@ -26,8 +27,22 @@ class BookingQuerySet(models.QuerySet["Booking"]):
         """Those that nothing has been done for yet."""
         return self.filter(state__in=[Booking.State.PLANNED, Booking.State.ARMED])
 
+    def to_file(self) -> "BookingQuerySet":
+        """Over, with something recorded that the library has not taken over yet."""
+        return self.filter(filed_at=None, size_bytes__gt=0, state__in=Booking.LEAVES_FILES)
+
     def overlapping(self, recorder_id: int, opens_at: datetime, closes_at: datetime) -> "BookingQuerySet":
-        return self.live().filter(recorder_id=recorder_id, opens_at__lt=closes_at, closes_at__gt=opens_at)
+        """Live ones whose padded window has a moment in common with this one.
+
+        In the words of the exclusion constraint, so that its index answers, however long the recorder's history is.
+        """
+        rows = self.live().alias(lane=LANE, window=WINDOW)
+        one = NumericRange(recorder_id, recorder_id, "[]")
+        return rows.filter(lane__overlap=one, window__overlap=DateTimeTZRange(opens_at, closes_at))
+
+
+LANE = Func(F("recorder_id"), F("recorder_id"), Value("[]"), function="int8range", output_field=BigIntegerRangeField())
+WINDOW = Func(F("opens_at"), F("closes_at"), function="tstzrange", output_field=DateTimeRangeField())
 
 
 class Booking(Machine):
@@ -63,6 +78,7 @@ class Booking(Machine):
     }
     # Over, though a person may restore the last two while their window is still to come.
     OVER = (State.COMPLETED, State.PARTIAL, State.FAILED, State.MISSED, State.SKIPPED, State.CANCELLED)
+    LEAVES_FILES = (State.COMPLETED, State.PARTIAL, State.FAILED, State.CANCELLED)
     ACTIVE = (State.STARTING, State.RETRY_WAIT, State.RECORDING, State.STOPPING, State.CANCELLING)
     DEADLINES = {
         State.STARTING: timedelta(seconds=45),
@@ -149,6 +165,8 @@ class Booking(Machine):
     gaps = models.JSONField(default=list, editable=False)
     frames = models.BigIntegerField(default=0, editable=False)
     size_bytes = models.BigIntegerField(default=0, editable=False)
+    # When the library took over what it left; empty while there is something to take over.
+    filed_at = models.DateTimeField(null=True, editable=False)
 
     objects = BookingQuerySet.as_manager()
 
@@ -194,6 +212,13 @@ class Booking(Machine):
                 fields=["next_preflight_at"],
                 condition=Q(state="planned", next_preflight_at__isnull=False),
                 name="booking_preflight",
+            ),
+            # The library asks for what ended with something recorded and is not yet filed.
+            models.Index(
+                fields=["id"],
+                condition=Q(filed_at=None, size_bytes__gt=0)
+                & Q(state__in=["completed", "partial", "failed", "cancelled"]),
+                name="booking_to_file",
             ),
             # The lists of people: today, tonight, the calendar.
             models.Index(fields=["starts_at"], name="booking_by_start"),

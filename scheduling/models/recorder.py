@@ -17,6 +17,16 @@ class Recorder(models.Model):
         MPEGTS = "mpegts", "MPEG-TS"
         FMP4 = "fmp4", "Fragmented MP4"
 
+    class Split(models.IntegerChoices):
+        """Minutes that divide the hour, so that files begin at round times of the house clock."""
+
+        NEVER = 0, "no, one file"
+        FIVE = 5, "every 5 minutes"
+        TEN = 10, "every 10 minutes"
+        QUARTER = 15, "every 15 minutes"
+        HALF = 30, "every 30 minutes"
+        HOUR = 60, "every hour"
+
     name = models.CharField(max_length=80, unique=True)
     project = models.ForeignKey("station.Project", null=True, on_delete=models.PROTECT, related_name="recorders")
     source_type = models.CharField("type", max_length=10, choices=SourceType.choices)
@@ -27,6 +37,13 @@ class Recorder(models.Model):
     )
     secrets_sealed = models.TextField(blank=True, editable=False)
     container = models.CharField("file format", max_length=10, choices=Container.choices, default=Container.MPEGTS)
+    split_minutes = models.PositiveSmallIntegerField(
+        "split by the clock",
+        choices=Split.choices,
+        default=Split.NEVER,
+        help_text="A new file at round times of the house clock (at the next key frame), without losing a frame. "
+        "It stays one recording.",
+    )
     picture_size = models.CharField(
         max_length=11,
         default="1280x720",

@@ -74,6 +74,7 @@ class Run(Machine):
         WORKER_STOPPED = "worker_stopped", "its worker was stopped"
         BAD_PAYLOAD = "bad_payload", "unreadable payload"
         POISON = "poison", "killed its worker again and again"
+        HOPELESS = "hopeless", "would fail again"
 
     # The worker's end, not the work's: counted and coloured apart.
     WORKER_FAULTS = (Fault.WORKER_CRASHED, Fault.WORKER_STOPPED, Fault.STALE_TIMEOUT, Fault.LEASE_LOST)

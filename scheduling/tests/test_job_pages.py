@@ -16,7 +16,7 @@ from station.clock import database_now
 from station.models import AuditEntry, Project
 from testing.fleet import HandWorker
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [pytest.mark.django_db]
 
 NOTE = {"path": "/dev/null"}
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from datetime import time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from django.db import connection
 
 from scheduling.leader import Leader, PoolingRefused, read_status
-from scheduling.models import Leadership
+from scheduling.loop import GLANCE, Loop
+from scheduling.models import Leadership, Recorder, Schedule
 from scheduling.wakeup import wake_scheduler
+from station.clock import database_now
 from testing.media import free_port
 from testing.processes import manage
 from testing.waiting import wait_until
@@ -200,3 +203,60 @@ def test_a_pooler_in_transaction_mode_is_refused_in_words(pooler: dict[str, str]
         raise AssertionError("it was not refused")
 
     wait_until(refuses, 10, f"the pooler answers: {pooler}")
+
+
+def test_an_idle_leader_asks_again_only_after_somebody_committed_something(
+    settings: Any, project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-01: a tick of an idle house is a glance at the clock; whatever is committed is found by the very next one."""
+    settings.SCHEDULER_STEPS = ["scheduling.planning.step"]
+    questions: list[str] = []
+    loop = Loop()
+    loop.leader.open()
+    try:
+        assert loop.leader.try_to_lead(loop._wake_r)
+        ask = loop.leader.ask
+        monkeypatch.setattr(loop.leader, "ask", lambda question: questions.append(question) or ask(question))
+
+        def tick() -> list[str]:
+            questions.clear()
+            loop._tick_at = 0.0
+            loop.turn()
+            return list(questions)
+
+        # Other databases of this server are busy meanwhile, and count as somebody.
+        wait_until(lambda: tick() == [GLANCE], 20, "a tick without a question")
+        recorder = Recorder.objects.create(name="Studio", project=project, source_type="test")
+        due_at = database_now() + timedelta(hours=1)
+        values = {"kind": "daily", "first_on": due_at.date(), "start_time": time(20), "length": timedelta(hours=1)}
+        Schedule.objects.create(name="News", recorder=recorder, created_by="test", plan_due_at=due_at, **values)
+        assert tick() == [GLANCE, loop._question]
+        assert loop._due == {"scheduling.planning.step": due_at}
+        wait_until(lambda: tick() == [GLANCE], 20, "a tick without a question")
+        assert loop._due == {"scheduling.planning.step": due_at}
+    finally:
+        loop.leader.close()
+
+
+def test_a_notice_that_comes_with_an_answer_is_not_lost(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-01: committed a moment after the question was asked, it is not in the answer; so it is asked again at once."""
+    settings.SCHEDULER_STEPS = ["scheduling.planning.step"]
+    loop = Loop()
+    loop.leader.open()
+    try:
+        assert loop.leader.try_to_lead(loop._wake_r)
+        loop.turn()
+        loop._tick_at = 0.0
+        ask = loop.leader.ask
+
+        def ask_and_hear(question: str) -> tuple[str | None, ...]:
+            answer = ask(question)
+            loop.leader._has_notices = True
+            return answer
+
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr(loop.leader, "ask", ask_and_hear)
+            loop.turn()
+        assert loop.seconds_to_sleep() == 0.0
+    finally:
+        loop.leader.close()

@@ -1,11 +1,16 @@
 """The life of a booking where nothing runs: missed, retried, given up, its alerts; and the loop around it."""
 
+import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
+from nodes import workloads
+from nodes.models import Node
+from scheduling import capturing, lifecycle
 from scheduling.bookings import book
 from scheduling.lifecycle import BACKOFF_SECONDS, advance, request_stop
 from scheduling.loop import Loop
@@ -86,6 +91,87 @@ def test_stop_ends_a_booking_that_waits_to_retry(booking: Booking) -> None:
 
     assert booking.state == State.FAILED
     assert request_stop(booking, now=now, by="anna") is False
+
+
+@pytest.fixture
+def dispatched(camera: Recorder) -> Booking:
+    """On its way, some seconds before its window opens."""
+    now = timezone.now()
+    opens = now + timedelta(seconds=5)
+    booking = book(camera, opens, opens + timedelta(hours=1), now=now, by="anna")
+    booking.move(State.ARMED, now=now, deadline_at=booking.closes_at)
+    booking.move(State.STARTING, now=now, attempts=1)
+    return booking
+
+
+def test_a_start_that_slipped_from_the_dispatcher_is_looked_at_again_at_once(
+    dispatched: Booking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-07, R-11: the database hiccuped in the very second; the loop does not wait for the window to open."""
+
+    def hiccup(booking: Booking, now: Any) -> None:
+        raise OperationalError("too many clients already")
+
+    monkeypatch.setattr(lifecycle, "_looked_at_all", time.monotonic())
+    monkeypatch.setattr(lifecycle, "close_old_connections", lambda: None)  # the test's own is not to be closed
+    with monkeypatch.context() as broken:
+        broken.setattr(lifecycle, "advance", hiccup)
+        with pytest.raises(OperationalError):
+            lifecycle.begin(dispatched.pk)
+    lifecycle.step(timezone.now())
+    dispatched.refresh_from_db()
+    assert dispatched.state == State.RETRY_WAIT, "no node: tried, and to be tried again"
+
+
+def test_what_is_dispatched_rests_until_its_window_opens(dispatched: Booking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-19: looks at thousands that wait would take the leader's thread, and the processor from those that begin."""
+    monkeypatch.setattr(lifecycle, "_looked_at_all", time.monotonic())
+    looked: list[int] = []
+    monkeypatch.setattr(lifecycle, "_look_at", lambda booking: looked.append(booking.pk))
+    upcoming = lifecycle.step(timezone.now())
+    assert looked == []
+    assert upcoming == dispatched.opens_at + lifecycle.QUIET
+
+
+def test_a_pass_over_very_many_takes_turns_with_the_other_steps(
+    camera: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-02, R-03: a leader that is busy for too long would lose its lock; everybody is looked at all the same."""
+    now = timezone.now()
+    for number in range(5):
+        starts = now + timedelta(hours=number)
+        row = book(camera, starts, starts + timedelta(minutes=10), now=now, by="anna")
+        Booking.objects.filter(pk=row.pk).update(state=State.RECORDING)
+    looked: list[int] = []
+    monkeypatch.setattr(lifecycle, "_look_at", lambda booking: looked.append(booking.pk))
+    monkeypatch.setattr(lifecycle, "PASS_SECONDS", -1.0)
+    for _ in range(5):
+        assert lifecycle.step(now) == now
+    assert looked == list(Booking.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def test_a_retry_wakes_the_loop(booking: Booking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-07: it was set by another thread; the loop would sleep until its tick."""
+    woken: list[str] = []
+    monkeypatch.setattr(lifecycle, "wake_scheduler", lambda: woken.append("!"))
+    advance(booking, booking.opens_at)
+    assert woken == ["!"]
+
+
+def test_a_node_that_filled_up_meanwhile_is_no_reason_to_wait(
+    dispatched: Booking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-04: many choose the same node in one second; who comes too late chooses again."""
+    full, free = (
+        Node.objects.create(name=name, address=f"unix:///{name}", media_dir="/m", state="up", max_workloads=1)
+        for name in ("full", "free")
+    )
+    workloads.want("x:1", node=full, program="capture", spec={}, secret={}, now=timezone.now())
+    places = [full, free]
+    monkeypatch.setattr(capturing, "choose", lambda needs, now: places.pop(0))
+    workload = capturing.ask_for_worker(dispatched, timezone.now())
+    assert workload is not None
+    assert workload.node == free
 
 
 def good_step(now: Any) -> Any:

@@ -134,7 +134,7 @@ def test_gaps_are_found_between_parts_only_where_there_is_one() -> None:
             "end_reason": "stalled",
         }
 
-    assert [gap["seconds"] for gap in find_gaps([made(0, 10), made(10.2, 20), made(25, 30)], [])] == [5.0]
+    assert [gap["seconds"] for gap in find_gaps([made(0, 10), made(10.1, 20), made(25, 30)], [])] == [5.0]
 
 
 def test_a_worker_that_ended_at_its_own_end_time_is_the_end_of_the_window(booking: Booking, node: Node) -> None:
@@ -238,3 +238,45 @@ def test_an_extension_in_the_last_moment_is_not_overridden(booking: Booking, nod
     advance(stale, stale.closes_at)
 
     assert Booking.objects.get().state == State.RECORDING
+
+
+def test_a_part_without_a_byte_is_none(booking: Booking, node: Node) -> None:
+    """R-15: the source does not come; each try begins a file, and takes it away again."""
+    empty = {**part(booking, 2, 0, 0), "bytes": 0, "first_frame_at": None, "last_frame_at": None}
+    workload = run(booking, node, [part(booking, 1, 0, 600), empty])
+    conclude(booking, workload, booking.closes_at)
+    assert [each["number"] for each in booking.parts] == [1]
+    assert booking.state == State.COMPLETED
+
+
+def test_a_number_of_a_part_is_never_used_twice(booking: Booking, node: Node) -> None:
+    """R-21: node A recorded part 1, B never started, C goes on with part 2."""
+    from scheduling.capturing import _spec
+
+    booking.parts = [part(booking, 1, 0, 60)]
+    assert _spec(booking, Workload(node=node, progress={}))["first_part"] == 2
+    assert _spec(booking, Workload(node=node, progress={"parts": [{"number": 4}]}))["first_part"] == 5
+
+
+@pytest.mark.parametrize(
+    ("zone", "seconds"),
+    [("Asia/Kathmandu", 20_700), ("UTC", 0), ("America/Phoenix", -25_200), ("Asia/Kolkata", 19_800)],
+)
+def test_a_split_recording_is_split_by_the_house_clock(
+    booking: Booking, settings: Any, zone: str, seconds: int
+) -> None:
+    """R-16: a quarter past is a quarter past in the house, wherever its clock stands against UTC."""
+    from scheduling.capturing import _spec
+
+    assert _spec(booking, None)["split_seconds"] == 0
+    settings.HOUSE_TIME_ZONE = zone
+    booking.recorder.split_minutes = Recorder.Split.QUARTER
+    spec = _spec(booking, None)
+    assert (spec["split_seconds"], spec["split_offset_seconds"]) == (900, seconds)
+
+
+def test_what_was_split_is_complete(booking: Booking, node: Node) -> None:
+    """R-16: files that follow each other without a gap are one complete recording."""
+    workload = run(booking, node, [part(booking, 1, 0, 300), part(booking, 2, 300, 600)])
+    conclude(booking, workload, booking.closes_at)
+    assert (booking.state, booking.gaps, len(booking.parts)) == (State.COMPLETED, [], 2)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -179,3 +180,16 @@ def test_another_device_is_held_by_what_is_already_booked(project: Any) -> None:
     first.save()
     [problem] = hold_ports_anew(first, NOW)
     assert "is held by B" in problem
+
+
+def test_neighbours_are_found_by_the_index_of_the_guard(camera: Recorder) -> None:
+    """R-13, R-17: a recorder's history of years does not make its next booking slower."""
+    starts = [EIGHT - number * HOUR for number in range(3000)]
+    Booking.objects.bulk_create(
+        Booking(recorder=camera, state="planned", starts_at=at, ends_at=at + HOUR, opens_at=at, closes_at=at + HOUR)
+        for at in starts
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE scheduling_booking")
+    near = Booking.objects.overlapping(camera.pk, EIGHT - 3 * HOUR, EIGHT + HOUR)
+    assert "booking_no_overlap" in near.order_by("-ends_at").explain()

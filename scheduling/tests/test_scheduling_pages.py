@@ -16,7 +16,7 @@ from scheduling.punctuality import days
 from station.clock import house_zone
 from station.models import AuditEntry, Project
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [pytest.mark.django_db]
 
 State = Booking.State
 HOUR = timedelta(hours=1)

@@ -40,7 +40,7 @@ def test_ten_recordings_in_the_same_second_are_on_time_and_complete(
     # Ten recordings fit on two cores, ten previews beside them do not: ffmpeg would fall behind the clock.
     scheduler(WORKER_PREVIEW="false")
     now = database_now()
-    starts = (now + timedelta(seconds=30 + PADDING)).replace(microsecond=0)
+    starts = (now + timedelta(seconds=20 + PADDING)).replace(microsecond=0)
     for recorder in recorders:
         book(recorder, starts, starts + WINDOW, now=now)
 

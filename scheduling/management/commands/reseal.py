@@ -2,14 +2,20 @@
 
 from typing import Any
 
+from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError
 
-from nodes.models import Workload
-from scheduling.models import Recorder
-from station.models import AlertRoute
 from station.sealing import CannotOpen, seal, unseal
 
-SEALED = ((Recorder, "secrets_sealed"), (AlertRoute, "secret_sealed"), (Workload, "secrets_sealed"))
+
+def sealed_fields() -> list[tuple[Any, str]]:
+    """Every model that keeps a secret, of whichever app: by the name of the field, so that none is forgotten."""
+    return [
+        (model, field.name)
+        for model in apps.get_models()
+        for field in model._meta.concrete_fields
+        if field.name.endswith("_sealed")
+    ]
 
 
 class Command(BaseCommand):
@@ -17,7 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         done, lost = 0, list[str]()
-        for model, field in SEALED:
+        for model, field in sealed_fields():
             rows = model._base_manager.exclude(**{field: ""})
             for row in rows.iterator():
                 sealed = getattr(row, field)

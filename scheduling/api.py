@@ -1,0 +1,180 @@
+"""Recorders and bookings over HTTP: status, start, stop, book, cancel, extend."""
+
+from datetime import datetime
+
+from django.http import HttpRequest
+from ninja import Query, Router, Schema, Status
+from ninja.errors import HttpError
+from pydantic import AwareDatetime, Field
+
+from scheduling import manual
+from scheduling.bookings import BookingRefused, book
+from scheduling.editing import NotPossible
+from scheduling.models import Booking, Recorder
+from station import audit
+from station.answers import CONFLICT, MOST_ROWS, Answer, check, one, told, visible
+from station.clock import database_now, house_time
+
+recorders = Router(tags=["recorders"])
+bookings = Router(tags=["bookings"])
+OPERATE = "scheduling.operate_recorder"
+
+
+class RecorderOut(Schema):
+    id: int
+    name: str
+    project: str | None
+    source_type: str
+    is_active: bool
+    booking: int | None
+    state: str
+
+
+class BookingOut(Schema):
+    id: int
+    recorder: int
+    title: str
+    state: str
+    starts_at: datetime
+    ends_at: datetime
+    size_bytes: int
+    gaps: int
+
+
+class BookingIn(Schema):
+    recorder: int
+    starts_at: AwareDatetime
+    ends_at: AwareDatetime
+    title: str = Field("", max_length=120)
+
+
+class BookingQuery(Schema):
+    recorder: int | None = None
+    state: str | None = None
+    from_at: AwareDatetime | None = None
+    to_at: AwareDatetime | None = None
+    limit: int = Field(50, ge=1, le=MOST_ROWS)
+    offset: int = Field(0, ge=0)
+
+
+class Extension(Schema):
+    minutes: float = Field(gt=0, le=24 * 60)
+
+
+def by(request: HttpRequest) -> str:
+    return f"{request.user.get_username()} (API)"
+
+
+def recorder_out(recorder: Recorder) -> RecorderOut:
+    booking = manual.running_booking(recorder)
+    return RecorderOut(
+        id=recorder.pk,
+        name=recorder.name,
+        project=recorder.project.slug if recorder.project else None,
+        source_type=recorder.source_type,
+        is_active=recorder.is_active,
+        booking=booking.pk if booking else None,
+        state=booking.state if booking else "idle",
+    )
+
+
+def booking_out(booking: Booking) -> BookingOut:
+    return BookingOut(
+        id=booking.pk,
+        recorder=booking.recorder_id,
+        title=str(booking),
+        state=booking.state,
+        starts_at=booking.starts_at,
+        ends_at=booking.ends_at,
+        size_bytes=booking.size_bytes,
+        gaps=len(booking.gaps),
+    )
+
+
+@recorders.get("/", response=list[RecorderOut])
+def list_recorders(request: HttpRequest) -> list[RecorderOut]:
+    """All you may see, and what each is doing."""
+    return [recorder_out(row) for row in visible(Recorder.objects.select_related("project"), request)]
+
+
+@recorders.get("/{pk}", response=RecorderOut)
+def get_recorder(request: HttpRequest, pk: int) -> RecorderOut:
+    return recorder_out(one(Recorder.objects.all(), request, pk))
+
+
+@recorders.post("/{pk}/start", response=Answer)
+def start(request: HttpRequest, pk: int) -> Answer:
+    recorder = one(Recorder.objects.all(), request, pk)
+    check(request, OPERATE, recorder)
+    return told(manual.start_now(recorder, by=by(request)))
+
+
+@recorders.post("/{pk}/stop", response=Answer)
+def stop(request: HttpRequest, pk: int) -> Answer:
+    recorder = one(Recorder.objects.all(), request, pk)
+    check(request, OPERATE, recorder)
+    return told(manual.stop_now(recorder, by=by(request)))
+
+
+@bookings.get("/", response=list[BookingOut])
+def list_bookings(request: HttpRequest, wanted: Query[BookingQuery]) -> list[BookingOut]:
+    """The newest first; filter by recorder, state and time."""
+    rows = visible(Booking.objects.select_related("recorder"), request).order_by("-starts_at", "-id")
+    rows = rows.filter(recorder=wanted.recorder) if wanted.recorder is not None else rows
+    rows = rows.filter(state=wanted.state) if wanted.state else rows
+    rows = rows.filter(ends_at__gt=wanted.from_at) if wanted.from_at else rows
+    rows = rows.filter(starts_at__lt=wanted.to_at) if wanted.to_at else rows
+    return [booking_out(row) for row in rows[wanted.offset : wanted.offset + wanted.limit]]
+
+
+@bookings.get("/{pk}", response=BookingOut)
+def get_booking(request: HttpRequest, pk: int) -> BookingOut:
+    return booking_out(one(Booking.objects.select_related("recorder"), request, pk))
+
+
+@bookings.post("/", response={201: BookingOut})
+def make_booking(request: HttpRequest, wanted: BookingIn) -> Status[BookingOut]:
+    """409 names who has the recorder and when it is free."""
+    recorder = one(Recorder.objects.all(), request, wanted.recorder)
+    check(request, OPERATE, recorder)
+    now = database_now()
+    if wanted.ends_at <= now:
+        raise HttpError(CONFLICT, "That window is over.")
+    try:
+        booking = book(recorder, wanted.starts_at, wanted.ends_at, now=now, by=by(request), title=wanted.title)
+    except BookingRefused as refusal:
+        free = f" Free from {house_time(refusal.free_at)}." if refusal.free_at else ""
+        raise HttpError(CONFLICT, f"{refusal}{free}") from refusal
+    audit.record(by(request), "add", booking, after=audit.values_of(booking))
+    return Status(201, booking_out(booking))
+
+
+@bookings.post("/{pk}/cancel", response=Answer)
+def cancel(request: HttpRequest, pk: int) -> Answer:
+    booking = _operable(request, pk)
+    if not manual.cancel_booking(booking, by=by(request)):
+        raise HttpError(CONFLICT, f"{booking} is {booking.state_word}.")
+    audit.record(by(request), "cancel", booking, after={"state": booking.state})
+    return Answer(text=f"{booking} is {booking.state_word}.")
+
+
+@bookings.post("/{pk}/stop", response=Answer)
+def stop_booking(request: HttpRequest, pk: int) -> Answer:
+    return told(manual.stop_booking(_operable(request, pk), by=by(request)))
+
+
+@bookings.post("/{pk}/extend", response=Answer)
+def extend(request: HttpRequest, pk: int, more: Extension) -> Answer:
+    booking = _operable(request, pk)
+    try:
+        manual.extend_booking(booking, more.minutes, by=by(request))
+    except (BookingRefused, NotPossible) as refusal:
+        raise HttpError(CONFLICT, str(refusal)) from refusal
+    audit.record(by(request), "extend", booking, after={"ends_at": booking.ends_at.isoformat()})
+    return Answer(text=f"{booking} ends {house_time(booking.ends_at)} now.")
+
+
+def _operable(request: HttpRequest, pk: int) -> Booking:
+    booking = one(Booking.objects.select_related("recorder", "recorder__project"), request, pk)
+    check(request, OPERATE, booking.recorder)
+    return booking
