@@ -1,0 +1,3 @@
+"""The library's pages."""
+
+from assets.admin import assets, deliveries, intake, retention  # noqa: F401

@@ -1,0 +1,106 @@
+"""Imports and watch folders: what was brought in, what was refused and why."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import action, display
+
+from assets import intake
+from assets.admin.asset_facts import megabytes
+from assets.models import Import, ImportEvent, WatchFolder
+from scheduling.models import Run
+from scheduling.wakeup import wake_scheduler
+from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter, dialog, who
+from station.admin.operating import Operated
+from station.badges import stamp
+from station.clock import database_now
+
+State = Import.State
+
+
+class ImportEventInline(EventInline):
+    model = ImportEvent
+
+
+@admin.register(Import)
+class ImportAdmin(Operated, ReadOnlyRights, MachineAdmin):
+    operate_permission = "assets.operate_asset"
+    possible = {"again": (State.REFUSED,)}
+    list_display = [
+        "name",
+        "state_shown",
+        "progress_shown",
+        "size_shown",
+        "way",
+        "project",
+        "asset_shown",
+        "error_shown",
+    ]
+    list_display += ["created_at", "requested_by"]
+    list_filter = ["state", "way", ("project", VisibleFilter)]
+    list_select_related = ["project", "asset"]
+    search_fields = ["name", "source"]
+    inlines = [ImportEventInline]
+    actions_detail = ["again"]
+    fields = ["name", "state_shown", "progress_shown", "error", "asset_shown", "size_shown", "way", "project", "source"]
+    fields += ["watch_folder", "requested_by", "created_at"]
+    readonly_fields = ["state_shown", "progress_shown", "size_shown", "asset_shown", "error_shown"]
+
+    @display(description="Size", ordering="size_bytes")
+    def size_shown(self, obj: Import) -> str:
+        return megabytes(obj.size_bytes)
+
+    @display(description="Progress")
+    def progress_shown(self, obj: Import) -> SafeString | str:
+        run = Run.objects.filter(pk=obj.run_ref or 0).first() if not obj.is_over else None
+        if run is None or run.progress_percent is None:
+            return "–"
+        percent = run.progress_percent
+        return format_html('<progress max="100" value="{}"></progress> {} % {}', percent, percent, run.progress_text)
+
+    @display(description="Asset")
+    def asset_shown(self, obj: Import) -> SafeString | str:
+        if obj.asset is None:
+            return "–"
+        url = reverse("admin:assets_asset_change", args=[obj.asset_id])
+        return format_html('<a class="text-link" href="{}">{}</a>', url, obj.asset)
+
+    @display(description="Why not")
+    def error_shown(self, obj: Import) -> str:
+        return obj.error[:200] or "–"
+
+    @action(
+        description="Try again",
+        icon="refresh",
+        permissions=["again"],
+        url_path="again",
+        dialog=dialog("Try it again?", "The file is looked into once more, if it is still there.", "Try again"),
+    )
+    def again(self, request: HttpRequest, form: Any, object_id: int) -> HttpResponse:
+        def act(row: Import) -> tuple[bool, str]:
+            is_moved = intake.again(row, now=database_now(), by=who(request))
+            return is_moved, "it is tried again" if is_moved else "its file is no longer there"
+
+        return self.do(request, object_id, "again", act)
+
+
+@admin.register(WatchFolder)
+class WatchFolderAdmin(StationAdmin):
+    list_display = ["name", "project", "path", "is_active", "looked_shown", "error"]
+    list_filter = [("project", VisibleFilter), "is_active"]
+    list_select_related = ["project"]
+    search_fields = ["name", "path"]
+    fields = ["name", "project", "path", "settle_seconds", "afterwards", "is_active", "looked_shown", "error"]
+    readonly_fields = ["looked_shown", "error"]
+
+    @display(description="Last look")
+    def looked_shown(self, obj: WatchFolder) -> str:
+        return stamp(obj.looked_at)
+
+    def save_model(self, request: HttpRequest, obj: WatchFolder, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        wake_scheduler()

@@ -1,0 +1,240 @@
+"""A thing in the library: a recording as it grows and after, or a file that was brought in."""
+
+from datetime import datetime, timedelta
+
+from django.db import models
+from django.db.models import Q
+
+from station.states import Event, Machine
+
+
+class AssetQuerySet(models.QuerySet["Asset"]):
+    def live(self) -> "AssetQuerySet":
+        return self.filter(state=Asset.State.LIVE)
+
+    def there(self) -> "AssetQuerySet":
+        """What the library still holds: not in the trash, not deleted."""
+        return self.filter(trashed_at=None).exclude(state=Asset.State.DELETED)
+
+    def usable(self) -> "AssetQuerySet":
+        """What may be put on air or delivered."""
+        return self.there().filter(state__in=Asset.FINISHED, withdrawn_at=None)
+
+    def to_purge(self, now: datetime) -> "AssetQuerySet":
+        """In the trash for long enough."""
+        return self.filter(purge_at__lte=now).exclude(state=Asset.State.DELETED)
+
+
+class Asset(Machine):
+    class State(models.TextChoices):
+        LIVE = "live"
+        PROCESSING = "processing"
+        READY = "ready"
+        PARTIAL = "partial"
+        ERROR = "error"
+        DELETED = "deleted"
+
+    MOVES = {
+        State.LIVE: {State.PROCESSING, State.ERROR},
+        State.PROCESSING: {State.READY, State.PARTIAL, State.ERROR},
+        State.READY: {State.PROCESSING, State.DELETED},
+        State.PARTIAL: {State.PROCESSING, State.DELETED},
+        State.ERROR: {State.LIVE, State.PROCESSING, State.DELETED},
+        State.DELETED: set(),
+    }
+    # Over, though a person may have them processed again.
+    OVER = (State.READY, State.PARTIAL, State.ERROR, State.DELETED)
+    FINISHED = (State.READY, State.PARTIAL)
+    COLOURS = {
+        State.LIVE: "yellow",
+        State.PROCESSING: "blue",
+        State.READY: "green",
+        State.PARTIAL: "amber",
+        State.ERROR: "red",
+        State.DELETED: "grey",
+    }
+
+    class Origin(models.TextChoices):
+        RECORDING = "recording"
+        IMPORT = "import", "imported"
+
+    project = models.ForeignKey("station.Project", null=True, on_delete=models.PROTECT, related_name="assets")
+    title = models.CharField(max_length=200)
+    origin = models.CharField(max_length=9, choices=Origin.choices, editable=False)
+    booking = models.OneToOneField(
+        "scheduling.Booking", null=True, editable=False, on_delete=models.SET_NULL, related_name="asset"
+    )
+    created_at = models.DateTimeField(editable=False)
+    created_by = models.CharField(max_length=150, blank=True, editable=False)
+    # Of a recording: what was to be recorded, from when to when, and what of that is missing (A-01).
+    wanted_from_at = models.DateTimeField(null=True, editable=False)
+    wanted_until_at = models.DateTimeField(null=True, editable=False)
+    gaps = models.JSONField(default=list, editable=False)
+    part_count = models.PositiveIntegerField(default=0, editable=False)
+    # When its booking was last copied from, while it grows.
+    synced_at = models.DateTimeField(null=True, editable=False)
+    completeness_percent = models.FloatField(null=True, editable=False)
+    # What it was like when it ended: the state after processing follows from it.
+    is_complete = models.BooleanField(default=True, editable=False)
+
+    # What processing found out; empty until then.
+    size_bytes = models.BigIntegerField(default=0, editable=False)
+    duration_seconds = models.FloatField(null=True, editable=False)
+    frames = models.BigIntegerField(default=0, editable=False)
+    technical = models.JSONField(default=dict, editable=False)
+    video_format = models.CharField(max_length=40, blank=True, editable=False)
+    audio_format = models.CharField(max_length=60, blank=True, editable=False)
+    timecode = models.CharField(max_length=20, blank=True, editable=False)
+    sha256 = models.CharField("SHA-256", max_length=64, blank=True, editable=False)
+    loudness_lufs = models.FloatField(null=True, editable=False)
+    loudness_range_lu = models.FloatField(null=True, editable=False)
+    true_peak_dbtp = models.FloatField(null=True, editable=False)
+    findings = models.JSONField(default=list, editable=False)
+    error = models.TextField(blank=True, editable=False)
+
+    # Kept, whatever retention says (A-07).
+    held_at = models.DateTimeField(null=True, editable=False)
+    held_by = models.CharField(max_length=150, blank=True, editable=False)
+    hold_reason = models.CharField(max_length=200, blank=True, editable=False)
+    # In the trash since, and until: then its files go.
+    trashed_at = models.DateTimeField(null=True, editable=False)
+    trashed_by = models.CharField(max_length=150, blank=True, editable=False)
+    trash_reason = models.CharField(max_length=200, blank=True, editable=False)
+    purge_at = models.DateTimeField(null=True, editable=False)
+    # Deleted, and really gone from the disk: a crash in between leaves this empty, and the next round ends it.
+    files_gone_at = models.DateTimeField(null=True, editable=False)
+    # Not to be used any more, and what to use instead (A-08).
+    withdrawn_at = models.DateTimeField(null=True, editable=False)
+    withdrawn_by = models.CharField(max_length=150, blank=True, editable=False)
+    withdraw_reason = models.CharField(max_length=200, blank=True, editable=False)
+    replacement = models.ForeignKey("self", null=True, editable=False, on_delete=models.SET_NULL, related_name="+")
+
+    objects = AssetQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        permissions = [("operate_asset", "Can process, deliver, hold, withdraw and trash assets")]
+        indexes = [
+            # The loop asks for what is not finished; there are never many.
+            models.Index(
+                fields=["state", "id"], condition=Q(state__in=["live", "processing"]), name="asset_unfinished"
+            ),
+            # The trash asks for what is to go next.
+            models.Index(
+                fields=["purge_at"],
+                condition=Q(purge_at__isnull=False) & ~Q(state="deleted"),
+                name="asset_to_purge",
+            ),
+            # Deleted, but not yet from the disk; there are never many.
+            models.Index(fields=["id"], condition=Q(state="deleted", files_gone_at=None), name="asset_to_wipe"),
+            # Is the same file there already (A-06)?
+            models.Index(fields=["sha256"], condition=~Q(sha256=""), name="asset_by_checksum"),
+            # The library's first page, and retention by age.
+            models.Index(fields=["project", "-created_at"], name="asset_by_project"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def owner(self) -> str:
+        """Our name towards runs."""
+        return f"asset:{self.pk}"
+
+    @property
+    def is_trashed(self) -> bool:
+        return self.trashed_at is not None
+
+    @property
+    def is_being_recorded(self) -> bool:
+        """Its recording is not over, whatever its own state: nothing may be done to its files."""
+        return self.booking is not None and self.booking.filed_at is None and not self.booking.is_over
+
+    @property
+    def is_usable(self) -> bool:
+        return self.state in self.FINISHED and self.trashed_at is None and self.withdrawn_at is None
+
+    @property
+    def gap_seconds(self) -> float:
+        return sum(float(gap.get("seconds", 0)) for gap in self.gaps)
+
+    @property
+    def span(self) -> timedelta | None:
+        if self.wanted_from_at is None or self.wanted_until_at is None:
+            return None
+        return self.wanted_until_at - self.wanted_from_at
+
+
+class AssetEvent(Event):
+    subject = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="events")
+
+
+class AssetPart(models.Model):
+    """One file of it. A recording has several when its capture was interrupted, maybe on several machines."""
+
+    asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="parts")
+    number = models.PositiveIntegerField()
+    # The machine whose media folder it lies in; empty: the library's own folder.
+    node = models.ForeignKey("nodes.Node", null=True, on_delete=models.PROTECT, related_name="+")
+    path = models.CharField(max_length=700)
+    first_frame_at = models.DateTimeField(null=True)
+    last_frame_at = models.DateTimeField(null=True)
+    frames = models.BigIntegerField(default=0)
+    seconds = models.FloatField(default=0)
+    size_bytes = models.BigIntegerField(default=0)
+    end_reason = models.CharField(max_length=40, blank=True)
+    # False: nothing in it can be decoded (a stub of a killed ffmpeg); it is left out of everything.
+    is_readable = models.BooleanField(default=True)
+    sha256 = models.CharField(max_length=64, blank=True)
+
+    class Meta:
+        ordering = ["asset", "number"]
+        constraints = [
+            # However often its booking is looked at, each of its files is one part.
+            models.UniqueConstraint(fields=["asset", "number"], name="part_once_per_number")
+        ]
+
+    def __str__(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class AssetStep(models.Model):
+    """One thing processing does to an asset, and what came of it. The run does it; this is what remains."""
+
+    class Kind(models.TextChoices):
+        PROBE = "probe", "technical data"
+        CHECKSUM = "checksum", "checksum"
+        PICTURES = "pictures", "poster and filmstrip"
+        PROXY = "proxy", "proxy"
+        LOUDNESS = "loudness", "loudness"
+        REPORT = "report", "black, silence, freeze"
+
+    asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="steps")
+    kind = models.CharField(max_length=9, choices=Kind.choices)
+    # The run that does it now, or did it last.
+    run_ref = models.BigIntegerField(null=True)
+    asked_at = models.DateTimeField()
+    done_at = models.DateTimeField(null=True)
+    failed_at = models.DateTimeField(null=True)
+    error = models.TextField(blank=True)
+    result = models.JSONField(default=dict)
+    # How often its outcome was written since it was asked for: once, whatever crashed in between.
+    times_done = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["asset", "id"]
+        constraints = [
+            # Asked for twice is asked for once.
+            models.UniqueConstraint(fields=["asset", "kind"], name="step_once_per_kind")
+        ]
+        indexes = [
+            # The loop asks for what is under way, to notice a run that failed for good.
+            models.Index(fields=["asset"], condition=Q(done_at=None, failed_at=None), name="step_open")
+        ]
+
+    def __str__(self) -> str:
+        return self.get_kind_display()
+
+    @property
+    def is_over(self) -> bool:
+        return self.done_at is not None or self.failed_at is not None

@@ -1,0 +1,76 @@
+"""Many assets, two workers, one of them killed every five seconds: each is processed once, none sticks."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets import files, processing
+from assets.models import Asset, AssetStep
+from scheduling.models import Run
+from station.clock import database_now
+from testing.library import make_asset, make_clip
+from testing.processes import start_manage
+from testing.waiting import wait_until
+
+pytestmark = [pytest.mark.crash, pytest.mark.alone, pytest.mark.timeout(900)]
+
+# A minute of it; AIRLOCK_FLEET_ASSETS=200 makes it two and more.
+COUNT = int(os.environ.get("AIRLOCK_FLEET_ASSETS", "80"))
+KILL_EVERY_SECONDS = 5.0
+
+
+@pytest.fixture
+def small_assets(settings: Any, project: Any, media: Path, transactional_db: Any) -> list[Asset]:
+    clip = make_clip(media / "clip.ts", 0.4, size="96x54")
+    assets = []
+    for number in range(COUNT):
+        path = media / "take" / f"{number}.ts"
+        path.parent.mkdir(exist_ok=True)
+        os.link(clip, path)
+        assets.append(make_asset(settings, project, path, title=f"Clip {number}"))
+    for asset in assets:
+        processing.order(asset, processing.FIRST, now=database_now(), by="test")
+    return assets
+
+
+def test_many_assets_with_a_worker_killed_every_five_seconds(
+    small_assets: list[Asset], settings: Any, scheduler: Any, tmp_path: Path
+) -> None:
+    """A-05, J-07, J-17: each processed exactly once in effect, none stuck."""
+    log = tmp_path / "workers.log"
+    where = {"RECORDINGS_DIR": str(settings.RECORDINGS_DIR), "LOG_LEVEL": "WARNING"}
+    start = lambda: start_manage("runworker", "--concurrency", "2", log=log, **where)  # noqa: E731
+    scheduler(**where)
+    workers = [start(), start()]
+    kills, killed_at, deadline = 0, time.monotonic(), time.monotonic() + 600
+    try:
+        while Asset.objects.filter(state=Asset.State.PROCESSING).exists():
+            assert time.monotonic() < deadline, list(Run.objects.values_list("state", "error")[:20])
+            assert all(worker.poll() is None for worker in workers), log.read_text()[-2000:]
+            time.sleep(0.5)
+            if time.monotonic() - killed_at >= KILL_EVERY_SECONDS:
+                victim = kills % 2
+                workers[victim].send_signal(signal.SIGKILL)
+                workers[victim].wait()
+                workers[victim] = start()
+                kills, killed_at = kills + 1, time.monotonic()
+    finally:
+        for worker in workers:
+            worker.terminate()
+        codes = [worker.wait(60) for worker in workers]
+    assert codes == [0, 0], log.read_text()[-2000:]
+    assert kills >= 3
+    states = list(Asset.objects.values_list("state", flat=True))
+    assert states == [Asset.State.READY] * COUNT
+    steps = AssetStep.objects.all()
+    assert steps.count() == COUNT * len(AssetStep.Kind)
+    assert set(steps.values_list("times_done", flat=True)) == {1}
+    assert not steps.exclude(error="").exists()
+    wait_until(lambda: not Run.objects.live().exists(), 60, "nothing is left over")
+    products = {path.name for asset in small_assets for path in files.products_dir(asset.pk).iterdir()}
+    assert products == set(files.PRODUCTS)
+    print(f"{kills} kills; orphaned runs: {Run.objects.filter(attempt__gt=1).count()}")

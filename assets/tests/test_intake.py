@@ -1,0 +1,383 @@
+"""Bringing files in: taken once, recognised, or refused in words (A-06)."""
+
+import os
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from assets import intake, watching
+from assets.files import imports_dir, path_of
+from assets.models import Asset, Import, WatchFolder
+from scheduling.models import Run
+from station.clock import database_now
+from station.models import Alert
+from testing.fleet import HandWorker, work_off
+from testing.library import make_clip
+from testing.waiting import wait_until
+
+State = Import.State
+
+
+@pytest.fixture
+def incoming(settings: Any, tmp_path: Path) -> Path:
+    folder = tmp_path / "incoming"
+    folder.mkdir()
+    settings.IMPORT_ROOTS = [str(folder)]
+    return folder
+
+
+@pytest.fixture
+def file(incoming: Path, stored_clip: Path) -> Path:
+    path = incoming / "Evening news, part 1.ts"
+    path.write_bytes(stored_clip.read_bytes())
+    return path
+
+
+def bring(path: Path, project: Any, way: str = Import.Way.FOLDER) -> Import:
+    row = intake.bring(path, project=project, way=way, now=database_now(), by="anna")
+    assert row is not None
+    return row
+
+
+def done(row: Import) -> Import:
+    work_off(intake.JOB)
+    row.refresh_from_db()
+    return row
+
+
+@pytest.mark.django_db
+class TestTaking:
+    def test_a_file_becomes_an_asset(self, project: Any, file: Path) -> None:
+        """A-06: copied under a readable name, its checksum known, processing ordered."""
+        row = done(bring(file, project))
+        assert row.state == State.DONE, row.error
+        asset = row.asset
+        assert asset is not None
+        assert (asset.state, asset.title, asset.project) == (Asset.State.PROCESSING, "Evening news, part 1", project)
+        path = path_of(asset.parts.get())
+        assert path.read_bytes() == file.read_bytes()
+        assert path.name == f"Evening news, part 1_i{row.pk}.ts"
+        assert asset.steps.get(kind="checksum").done_at is not None
+        assert Run.objects.filter(job__name="assets.probe", owner=asset.owner).count() == 1
+
+    def test_the_same_file_twice_is_recognised(self, project: Any, file: Path, incoming: Path) -> None:
+        """A-06"""
+        first = done(bring(file, project))
+        copy = incoming / "another name.ts"
+        copy.write_bytes(file.read_bytes())
+        second = done(bring(copy, project))
+        assert (second.state, second.asset) == (State.DUPLICATE, first.asset)
+        assert Asset.objects.count() == 1
+        assert len([path for path in imports_dir().rglob("*") if path.is_file()]) == 1
+
+    def test_a_twin_in_the_trash_does_not_count(self, project: Any, file: Path, incoming: Path) -> None:
+        """A-06: it will be gone; the new one stays."""
+        from assets import retention
+
+        first = done(bring(file, project)).asset
+        assert first is not None
+        Asset.objects.filter(pk=first.pk).update(state=Asset.State.READY)
+        retention.trash(first, reason="by mistake", now=database_now(), by="anna")
+        copy = incoming / "again.ts"
+        copy.write_bytes(file.read_bytes())
+        assert done(bring(copy, project)).state == State.DONE
+
+    def test_without_room_it_waits(self, project: Any, file: Path, settings: Any) -> None:
+        """R-18: an import never takes the disk from the recordings."""
+        settings.LIBRARY_FREE_MB = 10**9
+        row = done(bring(file, project))
+        assert row.state == State.COPYING
+        assert Run.objects.get().state == Run.State.RETRY
+
+    def test_another_project_may_have_its_own(self, project: Any, file: Path, incoming: Path) -> None:
+        from station.models import Project
+
+        done(bring(file, project))
+        copy = incoming / "copy.ts"
+        copy.write_bytes(file.read_bytes())
+        assert done(bring(copy, Project.objects.create(name="Sport", slug="sport"))).state == State.DONE
+
+    @pytest.mark.parametrize(
+        ("name", "content", "word"),
+        [
+            ("notes.txt", b"Dear colleagues\n" * 20, "not in a format"),
+            ("empty.mp4", b"", "is empty"),
+            ("noise.ts", bytes(range(256)) * 100, "not in a format"),
+        ],
+    )
+    def test_what_is_not_media_is_refused(
+        self, project: Any, incoming: Path, name: str, content: bytes, word: str
+    ) -> None:
+        """A-06: a clear error for what is not media; nothing is left behind."""
+        path = incoming / name
+        path.write_bytes(content)
+        row = done(bring(path, project))
+        assert row.state == State.REFUSED
+        assert word in row.error
+        assert name in row.error
+        assert not Asset.objects.exists()
+        assert [each for each in imports_dir().rglob("*") if each.is_file()] == []
+        assert path.exists()
+
+    def test_only_from_the_folders_that_are_open(self, project: Any, incoming: Path, tmp_path: Path) -> None:
+        """S-04: neither by path nor by link."""
+        outside = make_clip(tmp_path / "outside.mp4", 1)
+        link = incoming / "link.mp4"
+        link.symlink_to(outside)
+        for path in (outside, link):
+            row = done(bring(path, project))
+            assert row.state == State.REFUSED
+            assert "IMPORT_ROOTS" in row.error
+
+    def test_hostile_names_stay_where_they_belong(self, project: Any, incoming: Path, stored_clip: Path) -> None:
+        """S-04, S-06"""
+        path = incoming / "upload"
+        path.write_bytes(stored_clip.read_bytes())
+        name = "../../<script>alert(1)</script>\u202e.t/s"
+        row = intake.bring(path, project=project, way=Import.Way.FOLDER, now=database_now(), by="x", name=name)
+        assert row is not None
+        assert done(row).state == State.DONE
+        found = [each for each in imports_dir().rglob("*") if each.is_file()]
+        assert len(found) == 1
+        assert found[0].is_relative_to(imports_dir())
+        assert "<" not in found[0].name
+
+    def test_a_worker_that_died_in_the_middle_is_followed_by_another(self, project: Any, file: Path) -> None:
+        """A-06: the copy begins anew, the asset is made once."""
+        row = bring(file, project)
+        worker = HandWorker(intake.JOB)
+        claimed = worker.claim()[0]
+        worker.execute(claimed)  # it did everything, and died before it could say so
+        Run.objects.filter(pk=claimed.id).update(state=Run.State.QUEUED, token=None)
+        row = done(row)
+        assert row.state == State.DONE
+        assert Asset.objects.count() == 1
+        assert Run.objects.get(pk=claimed.id).state == Run.State.SUCCEEDED
+
+    def test_an_import_whose_run_is_gone_is_refused_not_stuck(self, project: Any, file: Path) -> None:
+        row = bring(file, project)
+        Run.objects.all().delete()
+        watching.step(database_now())
+        row.refresh_from_db()
+        assert (row.state, row.error) == (State.REFUSED, "its run is gone")
+        assert intake.again(row, now=database_now(), by="anna")
+        assert done(row).state == State.DONE
+
+    def test_the_command_takes_a_folder(self, project: Any, file: Path, incoming: Path, capsys: Any) -> None:
+        """A-06: folders, with a dry run first."""
+        (incoming / "sub").mkdir()
+        (incoming / "sub" / "b.ts").write_bytes(file.read_bytes())
+        (incoming / ".hidden.ts").write_bytes(b"x")
+        call_command("import_media", str(incoming), project="news", dry_run=True)
+        assert not Import.objects.exists()
+        call_command("import_media", str(incoming), project="news")
+        assert sorted(Import.objects.values_list("name", flat=True)) == ["Evening news, part 1.ts", "b.ts"]
+        assert "2 files looked at" in capsys.readouterr().out
+        with pytest.raises(CommandError, match="no project"):
+            call_command("import_media", str(incoming), project="nothing")
+        with pytest.raises(CommandError, match="is not there"):
+            call_command("import_media", str(incoming / "x"), project="news")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_with_the_same_bytes_make_one_asset(project: Any, file: Path, incoming: Path) -> None:
+    """A-06: at the same moment, from different names."""
+    copy = incoming / "copy.ts"
+    copy.write_bytes(file.read_bytes())
+    for path in (file, copy):
+        bring(path, project)
+    faults: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            work_off(intake.JOB)
+        except BaseException as error:
+            faults.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not faults
+    wait_until(lambda: all(row.is_over for row in Import.objects.all()), 10, "both are over")
+    assert sorted(Import.objects.values_list("state", flat=True)) == [State.DONE, State.DUPLICATE]
+    assert Asset.objects.count() == 1
+
+
+# --- watch folders ---
+
+
+@pytest.fixture
+def watched(project: Any, incoming: Path) -> WatchFolder:
+    folder = WatchFolder(name="Cameras", project=project, path=str(incoming), settle_seconds=10)
+    folder.full_clean()
+    folder.save()
+    return folder
+
+
+def look(folder: WatchFolder, seconds: float) -> int:
+    folder.refresh_from_db()
+    return watching.look(folder, database_now() + timedelta(seconds=seconds))
+
+
+@pytest.mark.django_db
+class TestWatching:
+    def test_a_file_is_taken_when_it_has_stopped_growing(self, watched: WatchFolder, file: Path) -> None:
+        """A-06: watch folder."""
+        assert look(watched, 0) == 0
+        with file.open("ab") as handle:
+            handle.write(b"\x47" * 188)
+        assert look(watched, 11) == 0  # it grew
+        assert look(watched, 15) == 0
+        assert look(watched, 22) == 1
+        assert look(watched, 40) == 0  # once
+        row = Import.objects.get()
+        assert (row.way, row.watch_folder) == (Import.Way.WATCH, watched)
+
+    def test_what_was_taken_is_put_aside(self, watched: WatchFolder, file: Path, incoming: Path) -> None:
+        bad = incoming / "notes.txt"
+        bad.write_text("no picture " * 50)
+        look(watched, 0)
+        look(watched, 11)
+        work_off(intake.JOB)
+        assert (incoming / "imported" / file.name).exists()
+        assert (incoming / "refused" / "notes.txt").exists()
+        assert not file.exists()
+        assert look(watched, 60) == 0
+
+    def test_a_file_that_goes_on_growing_is_not_taken_for_a_whole_one(
+        self, watched: WatchFolder, file: Path, incoming: Path
+    ) -> None:
+        """A-06: its writer paused for longer than the folder waits. It stays where it is, and is taken later."""
+        look(watched, 0)
+        assert look(watched, 11) == 1
+        with file.open("ab") as handle:
+            handle.write(b"\x47" * 188)
+        work_off(intake.JOB)
+        row = Import.objects.get()
+        assert (row.state, file.exists()) == (State.REFUSED, True)
+        assert "changed after it was asked for" in row.error
+        look(watched, 20)
+        assert look(watched, 31) == 1
+        work_off(intake.JOB)
+        assert Import.objects.filter(state=State.DONE).count() == 1
+        assert (incoming / "imported" / file.name).exists()
+
+    def test_what_was_refused_and_put_aside_can_be_tried_again(self, watched: WatchFolder, incoming: Path) -> None:
+        bad = incoming / "notes.txt"
+        bad.write_text("no picture " * 50)
+        look(watched, 0)
+        look(watched, 11)
+        work_off(intake.JOB)
+        row = Import.objects.get()
+        assert row.source == str(incoming / "refused" / "notes.txt")
+        [alert] = Alert.objects.filter(key=f"import_refused:{watched.pk}")
+        assert "notes.txt" in alert.text
+        assert intake.again(row, now=database_now(), by="anna")
+
+    def test_what_is_put_aside_never_takes_the_place_of_another(self, watched: WatchFolder, incoming: Path) -> None:
+        """A-06: cards have files of the same name in their folders, and the refused one may be the only copy."""
+        for card in ("a", "b", "c"):
+            (incoming / card).mkdir()
+            (incoming / card / "CLIP0001.txt").write_text(f"no picture, card {card} " * 50)
+        look(watched, 0)
+        look(watched, 11)
+        work_off(intake.JOB)
+        kept = {path.read_text()[:18] for path in (incoming / "refused").iterdir()}
+        assert kept == {f"no picture, card {card}" for card in "abc"}
+
+    def test_a_file_that_is_dropped_again_is_looked_at_again(
+        self, watched: WatchFolder, file: Path, stored_clip: Path
+    ) -> None:
+        """A copy that keeps its dates is another file all the same."""
+        look(watched, 0)
+        look(watched, 11)
+        work_off(intake.JOB)
+        found = stored_clip.stat()
+        file.write_bytes(stored_clip.read_bytes())
+        os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+        look(watched, 60)
+        assert look(watched, 71) == 1
+        work_off(intake.JOB)
+        assert Import.objects.filter(state=State.DUPLICATE).count() == 1
+
+    def test_nobody_watches_what_is_another_projects(self, watched: WatchFolder, incoming: Path) -> None:
+        """S-01: not the folder, not one above it, not one inside it."""
+        from station.models import Project
+
+        sport = Project.objects.create(name="Sport", slug="sport")
+        for path in (incoming, incoming / "sport"):
+            with pytest.raises(ValidationError, match="Another project watches"):
+                WatchFolder(name="Theirs", project=sport, path=str(path)).full_clean(exclude=["path"])
+        WatchFolder(name="Ours", project=watched.project, path=str(incoming / "more")).full_clean()
+
+    def test_hidden_half_and_linked_files_are_left_alone(
+        self, watched: WatchFolder, incoming: Path, tmp_path: Path
+    ) -> None:
+        (incoming / ".hidden.ts").write_bytes(b"x")
+        (incoming / "big.mov.part").write_bytes(b"x")
+        (tmp_path / "secret").write_bytes(b"x")
+        (incoming / "link.ts").symlink_to(tmp_path / "secret")
+        (incoming / "way-out").symlink_to("/etc")
+        look(watched, 0)
+        assert look(watched, 60) == 0
+
+    def test_a_name_nobody_can_write_down_stops_no_other(
+        self, watched: WatchFolder, file: Path, incoming: Path
+    ) -> None:
+        Path(os.fsdecode(os.fsencode(incoming) + b"/\xdcbung.ts")).write_bytes(b"x")
+        look(watched, 0)
+        assert look(watched, 11) == 1
+        watched.refresh_from_db()
+        assert "bung.ts" in watched.error
+
+    def test_what_is_left_in_place_is_taken_once(self, watched: WatchFolder, file: Path) -> None:
+        WatchFolder.objects.update(afterwards=WatchFolder.Afterwards.LEAVE)
+        assert [look(watched, seconds) for seconds in (0, 11, 22, 33)] == [0, 1, 0, 0]
+        work_off(intake.JOB)
+        assert file.exists()
+        watched.refresh_from_db()
+        assert [mark for *_, mark in watched.seen.values()] == ["taken"]
+
+    def test_a_folder_that_is_gone_is_said(self, watched: WatchFolder, incoming: Path) -> None:
+        incoming.rmdir()
+        assert look(watched, 0) == 0
+        watched.refresh_from_db()
+        assert "No such file" in watched.error
+
+    def test_only_folders_inside_of_the_roots(self, project: Any, incoming: Path) -> None:
+        """S-04"""
+        for path in ["/etc", f"{incoming}/../x", "relative"]:
+            with pytest.raises(ValidationError):
+                WatchFolder(name="x", project=project, path=path).full_clean()
+
+    def test_the_leader_has_it_looked_at_every_few_seconds(self, watched: WatchFolder) -> None:
+        now = database_now()
+        assert watching.step(now) == now + timedelta(seconds=watching.LOOK_SECONDS)
+        assert Run.objects.filter(job__name=watching.JOB).count() == 1
+        watching.step(now + timedelta(seconds=1))
+        assert Run.objects.filter(job__name=watching.JOB).count() == 1
+        work_off(watching.JOB)
+        watching.step(now + timedelta(seconds=6))
+        assert Run.objects.filter(job__name=watching.JOB).count() == 2
+
+    def test_without_folders_there_is_nothing_to_do(self, db: Any) -> None:
+        assert watching.step(database_now()) is None
+        assert not Run.objects.exists()
+
+
+def test_the_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"1")
+    before = intake.fingerprint_of(path)
+    os.utime(path, (1, 1))
+    assert intake.fingerprint_of(path) != before

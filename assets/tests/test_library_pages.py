@@ -1,0 +1,355 @@
+"""The library's pages: what they say, who may do what there, and what a refusal sounds like."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from assets import delivering, files, intake, retention
+from assets.models import Asset, AssetStep, Delivery, Destination, Import, RetentionRule, WatchFolder
+from scheduling.models import Run
+from station.clock import database_now
+from station.models import AuditEntry, Project
+from testing.fleet import work_off
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(client: Client, project: Project, make_member: Any) -> Client:
+    client.force_login(make_member(project, "operator"))
+    return client
+
+
+@pytest.fixture
+def engineer(project: Project, make_member: Any) -> Client:
+    client = Client()
+    client.force_login(make_member(project, "engineer"))
+    return client
+
+
+@pytest.fixture
+def stranger(make_member: Any) -> Client:
+    client = Client()
+    client.force_login(make_member(Project.objects.create(name="Sport", slug="sport"), "engineer"))
+    return client
+
+
+def page_of(asset: Asset) -> str:
+    return reverse("admin:assets_asset_change", args=[asset.pk])
+
+
+def press(client: Client, row: Any, what: str, **form: Any) -> Any:
+    """Press a button of a page: the dialog is a POST."""
+    name = row._meta.model_name
+    url = f"/admin/assets/{name}/{row.pk}/{what}/"
+    answer = client.post(url, {"_form_submitted": "on", **form})
+    row.refresh_from_db()
+    return answer
+
+
+@pytest.fixture
+def recorded(ready: Asset) -> Asset:
+    """A recording of a minute with two parts and a gap, everything found out."""
+    now = database_now()
+    start = now - timedelta(minutes=5)
+    gap = {
+        "from_at": (start + timedelta(seconds=20)).isoformat(),
+        "to_at": (start + timedelta(seconds=26)).isoformat(),
+        "seconds": 6.0,
+        "reason": "ffmpeg_died",
+    }
+    Asset.objects.filter(pk=ready.pk).update(
+        state=Asset.State.PARTIAL,
+        is_complete=False,
+        wanted_from_at=start,
+        wanted_until_at=start + timedelta(minutes=1),
+        gaps=[gap],
+        completeness_percent=90.0,
+        duration_seconds=54.0,
+        loudness_lufs=-22.9,
+        loudness_range_lu=3.1,
+        true_peak_dbtp=-4.0,
+        findings=[{"kind": "black", "from_seconds": 3.0, "to_seconds": 5.0}],
+        technical={
+            "container": "mpegts",
+            "pictures": [{"codec": "h264", "width": 320, "height": 180, "fps": 25.0, "is_interlaced": False}],
+            "sounds": [{"codec": "aac", "sample_rate": 48000, "channels": 2, "layout": "stereo"}],
+        },
+        video_format="320x180p25",
+    )
+    part = ready.parts.get()
+    part.first_frame_at, part.last_frame_at, part.seconds = start, start + timedelta(seconds=20), 20.0
+    part.save()
+    second = ready.parts.create(number=2, path="take/second.ts", seconds=34.0)
+    second.first_frame_at, second.last_frame_at = start + timedelta(seconds=26), start + timedelta(minutes=1)
+    second.save()
+    ready.refresh_from_db()
+    return ready
+
+
+def test_the_page_says_everything_about_a_recording(operator: Client, recorded: Asset) -> None:
+    """A-01, A-05: state, completeness, gap map, loudness, findings, technical data."""
+    page = operator.get(page_of(recorded)).content.decode()
+    for word in ["90.0 %", "ffmpeg_died", "-22.9 LUFS", "true peak -4.0 dBTP", "0:03.0 – 0:05.0: black", "320x180"]:
+        assert word in page, word
+    assert 'class="airlock-bar-gap" x="333.33"' in page
+    assert 'class="airlock-bar-there" x="433.33"' in page
+    assert page.count("airlock-bar-black") == 1
+
+
+def test_the_list_shows_posters_and_finds_by_title(operator: Client, recorded: Asset) -> None:
+    folder = files.products_dir(recorded.pk)
+    folder.mkdir(parents=True)
+    (folder / "poster.jpg").write_bytes(b"x")
+    page = operator.get(reverse("admin:assets_asset_changelist")).content.decode()
+    assert f"/media/assets/{recorded.pk}/poster.jpg" in page
+    found = operator.get(reverse("admin:assets_asset_changelist"), {"q": "clip"}).content.decode()
+    assert "A clip" in found
+    assert "A clip" not in operator.get(reverse("admin:assets_asset_changelist"), {"q": "nothing"}).content.decode()
+
+
+def test_what_is_foreign_is_not_there(stranger: Client, recorded: Asset, destination: Destination) -> None:
+    """S-01: pages, buttons and lists."""
+    delivering.want(recorded, destination, now=database_now(), by="x")
+    delivery = Delivery.objects.get()
+    assert stranger.get(page_of(recorded)).status_code == 404
+    assert stranger.get(reverse("admin:assets_delivery_change", args=[delivery.pk])).status_code == 404
+    for name in ("asset", "delivery", "destination", "import"):
+        assert "A clip" not in stranger.get(reverse(f"admin:assets_{name}_changelist")).content.decode()
+    for what in ("hold", "trash", "withdraw", "process", "deliver", "link"):
+        assert press(stranger, recorded, what, reason="x").status_code in {403, 404}
+    assert (recorded.held_at, recorded.trashed_at, recorded.withdrawn_at) == (None, None, None)
+
+
+def test_a_viewer_looks_and_does_nothing(project: Project, make_member: Any, recorded: Asset) -> None:
+    """S-01"""
+    client = Client()
+    client.force_login(make_member(project, "viewer"))
+    assert client.get(page_of(recorded)).status_code == 200
+    for what in ("hold", "trash", "withdraw", "process", "deliver", "link"):
+        assert press(client, recorded, what, reason="x").status_code == 403, what
+
+
+def test_no_button_does_anything_on_get(operator: Client, recorded: Asset) -> None:
+    """S-02"""
+    for what in ("hold", "trash", "withdraw", "process", "link"):
+        operator.get(f"/admin/assets/asset/{recorded.pk}/{what}/")
+    recorded.refresh_from_db()
+    assert (recorded.held_at, recorded.trashed_at, recorded.withdrawn_at) == (None, None, None)
+    assert not Run.objects.exists()
+
+
+def test_hold_release_trash_restore(operator: Client, recorded: Asset) -> None:
+    """A-07: each with an entry in the audit."""
+    press(operator, recorded, "hold", reason="court case")
+    assert (recorded.held_by, recorded.hold_reason) == ("operator-news", "court case")
+    press(operator, recorded, "trash", reason="x")
+    assert recorded.trashed_at is None
+    assert "held by operator-news" in operator.get(page_of(recorded)).content.decode()
+    press(operator, recorded, "release")
+    press(operator, recorded, "trash", reason="no longer needed")
+    assert recorded.trashed_at is not None
+    press(operator, recorded, "restore")
+    assert recorded.trashed_at is None
+    assert {"hold", "release", "trash", "restore"} <= set(AuditEntry.objects.values_list("what", flat=True))
+
+
+def test_process_again_asks_only_for_what_makes_sense(operator: Client, recorded: Asset) -> None:
+    """A-05: done again."""
+    press(operator, recorded, "process", steps=["probe", "loudness"])
+    assert set(recorded.steps.values_list("kind", flat=True)) == {"probe", "loudness"}
+    assert recorded.state == Asset.State.PARTIAL
+
+
+def test_deliver_and_deliver_again(operator: Client, recorded: Asset, destination: Destination) -> None:
+    """A-03: "deliver again" action."""
+    press(operator, recorded, "deliver", destination=destination.pk)
+    delivery = Delivery.objects.get()
+    assert delivery.state == Delivery.State.PENDING
+    Delivery.objects.update(state=Delivery.State.GIVEN_UP, attempts=8, error="answered 500")
+    page = operator.get(reverse("admin:assets_delivery_change", args=[delivery.pk])).content.decode()
+    assert "answered 500" in page
+    delivery.refresh_from_db()
+    press(operator, delivery, "again")
+    assert (delivery.state, delivery.attempts) == (Delivery.State.PENDING, 0)
+
+
+def test_withdraw_with_a_replacement_of_the_same_project(operator: Client, recorded: Asset, project: Project) -> None:
+    """A-08"""
+    now = database_now()
+    other = Asset.objects.create(project=project, title="Better", state="ready", origin="import", created_at=now)
+    foreign = Asset.objects.create(
+        project=Project.objects.create(name="Art", slug="art"),
+        title="F",
+        state="ready",
+        origin="import",
+        created_at=now,
+    )
+    press(operator, recorded, "withdraw", reason="rights", replacement=foreign.pk)
+    assert recorded.withdrawn_at is None
+    press(operator, recorded, "withdraw", reason="rights", replacement=other.pk)
+    assert recorded.replacement == other
+    assert "withdrawn" in operator.get(page_of(recorded)).content.decode()
+    press(operator, recorded, "reinstate")
+    assert recorded.withdrawn_at is None
+
+
+def test_the_link_for_a_player_works(operator: Client, recorded: Asset) -> None:
+    """A-09"""
+    press(operator, recorded, "link")
+    page = operator.get(page_of(recorded)).content.decode()
+    link = page[page.index("/media/link/") :].partition("proxy.mp4")[0] + "proxy.mp4"
+    folder = files.products_dir(recorded.pk)
+    folder.mkdir(parents=True)
+    (folder / "proxy.mp4").write_bytes(b"moving")
+    assert b"".join(Client().get(link).streaming_content) == b"moving"
+
+
+def test_the_trash_is_a_place_of_its_own(operator: Client, recorded: Asset) -> None:
+    retention.trash(recorded, reason="x", now=database_now(), by="anna")
+    library = reverse("admin:assets_asset_changelist")
+    assert "A clip" not in operator.get(library).content.decode()
+    assert "A clip" in operator.get(library, {"where": "trash"}).content.decode()
+
+
+def test_hostile_titles_are_only_text(operator: Client, recorded: Asset) -> None:
+    """S-06"""
+    hostile = "</title><script>alert(1)</script>'\"><img src=x onerror=alert(1)>"
+    Asset.objects.filter(pk=recorded.pk).update(
+        title=hostile, error=hostile, withdraw_reason=hostile, withdrawn_at=database_now()
+    )
+    for url in (page_of(recorded), reverse("admin:assets_asset_changelist") + "?where=withdrawn"):
+        page = operator.get(url).content.decode()
+        assert "<script>alert(1)" not in page
+        assert "<img src=x" not in page
+
+
+# --- import ---
+
+
+def test_an_upload_becomes_an_asset(operator: Client, project: Project, stored_clip: Path) -> None:
+    """A-06"""
+    upload = SimpleUploadedFile("News of today.ts", stored_clip.read_bytes())
+    answer = operator.post(reverse("import-media"), {"project": project.pk, "files": [upload]})
+    assert answer.status_code == 302
+    work_off(intake.JOB)
+    row = Import.objects.get()
+    assert (row.state, row.name, row.requested_by) == (Import.State.DONE, "News of today.ts", "operator-news")
+    assert not Path(row.source).exists()
+    assert "News of today" in operator.get(reverse("admin:assets_import_changelist")).content.decode()
+
+
+def test_a_text_file_is_refused_on_the_page(operator: Client, project: Project) -> None:
+    """A-06, S-07"""
+    upload = SimpleUploadedFile("notes.txt", b"not media at all " * 30)
+    operator.post(reverse("import-media"), {"project": project.pk, "files": [upload]})
+    work_off(intake.JOB)
+    row = Import.objects.get()
+    page = operator.get(reverse("admin:assets_import_change", args=[row.pk])).content.decode()
+    assert "notes.txt is not media that can be read" in page
+
+
+def test_too_large_is_said_before_it_is_read(operator: Client, project: Project, settings: Any) -> None:
+    """S-07: the size limit."""
+    settings.UPLOAD_LIMIT_MB = 1
+    upload = SimpleUploadedFile("big.ts", b"x" * (3 * 1024 * 1024))
+    answer = operator.post(reverse("import-media"), {"project": project.pk, "files": [upload]})
+    assert answer.status_code == 413
+    assert "larger than 1 MB" in answer.content.decode()
+    assert not Import.objects.exists()
+
+
+def test_an_upload_needs_a_file_a_project_and_the_right(
+    operator: Client, stranger: Client, project: Project, make_member: Any
+) -> None:
+    """S-01, S-07"""
+    url = reverse("import-media")
+    assert "Choose at least one file" in operator.post(url, {"project": project.pk}).content.decode()
+    upload = SimpleUploadedFile("a.ts", b"x")
+    assert operator.post(url, {"project": 9999, "files": [upload]}).status_code == 200
+    assert stranger.post(url, {"project": project.pk, "files": [SimpleUploadedFile("a.ts", b"x")]}).status_code == 200
+    viewer = Client()
+    viewer.force_login(make_member(project, "viewer"))
+    assert viewer.get(url).status_code == 403
+    assert not Import.objects.exists()
+
+
+def test_an_upload_needs_the_token(project: Project, make_member: Any) -> None:
+    """S-02: although the limit is checked first."""
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_member(project, "operator"))
+    upload = SimpleUploadedFile("a.ts", b"x")
+    assert client.post(reverse("import-media"), {"project": project.pk, "files": [upload]}).status_code == 403
+
+
+def test_a_watch_folder_outside_of_the_roots_is_refused_beside_the_field(engineer: Client, project: Project) -> None:
+    """S-07"""
+    form = {"name": "x", "project": project.pk, "path": "/etc", "settle_seconds": 10, "afterwards": "leave"}
+    page = engineer.post(reverse("admin:assets_watchfolder_add"), form).content.decode()
+    assert "IMPORT_ROOTS" in page
+    assert not WatchFolder.objects.exists()
+
+
+def test_a_destination_keeps_its_secret_to_itself(engineer: Client, project: Project) -> None:
+    """S-05: write-only."""
+    form = {
+        "name": "MAM",
+        "project": project.pk,
+        "connector": "http",
+        "config": '{"base_url": "https://mam.example", "media": "none"}',
+        "secret": "very-secret-token",
+        "is_active": "on",
+    }
+    answer = engineer.post(reverse("admin:assets_destination_add"), form)
+    assert answer.status_code == 302, answer.content.decode()
+    destination = Destination.objects.get()
+    assert destination.secret == "very-secret-token"
+    page = engineer.get(reverse("admin:assets_destination_change", args=[destination.pk])).content.decode()
+    assert "very-secret-token" not in page
+    engineer.post(
+        reverse("admin:assets_destination_change", args=[destination.pk]), {**form, "secret": "", "name": "M2"}
+    )
+    destination.refresh_from_db()
+    assert (destination.name, destination.secret) == ("M2", "very-secret-token")
+    assert "very-secret-token" not in str(list(AuditEntry.objects.values()))
+
+
+def test_a_bad_configuration_is_refused_beside_the_field(engineer: Client, project: Project) -> None:
+    """S-07"""
+    for config in ["{", "[]", '{"base_url": "ftp://x"}', '"text"', "null"]:
+        form = {"name": "MAM", "project": project.pk, "connector": "http", "config": config, "secret": "s"}
+        assert engineer.post(reverse("admin:assets_destination_add"), form).status_code == 200, config
+    assert not Destination.objects.exists()
+
+
+def test_what_goes_is_shown_before_it_goes(operator: Client, recorded: Asset, project: Project) -> None:
+    """A-07: the dry-run view."""
+    RetentionRule.objects.create(project=project, max_age_days=3)
+    Asset.objects.filter(pk=recorded.pk).update(created_at=database_now() - timedelta(days=1))
+    page = operator.get(reverse("what-goes")).content.decode()
+    assert "To the trash (1)" in page
+    assert "older than 3 days" in page
+    retention.hold(recorded, reason="archive", now=database_now(), by="anna")
+    page = operator.get(reverse("what-goes")).content.decode()
+    assert "To the trash (0)" in page
+    assert "held by anna: archive" in page
+
+
+def test_what_goes_shows_only_what_is_yours(stranger: Client, recorded: Asset, project: Project) -> None:
+    """S-01"""
+    RetentionRule.objects.create(project=project, max_age_days=1)
+    Asset.objects.filter(pk=recorded.pk).update(created_at=database_now() - timedelta(days=5))
+    assert "A clip" not in stranger.get(reverse("what-goes")).content.decode()
+
+
+def test_a_step_under_way_shows_how_far_it_is(operator: Client, recorded: Asset) -> None:
+    from assets import processing
+
+    processing.order(recorded, [AssetStep.Kind.PROXY], now=database_now(), by="x")
+    Run.objects.update(state=Run.State.RUNNING, progress_percent=42, progress_text="encoding")
+    assert "42 % encoding" in operator.get(page_of(recorded)).content.decode()

@@ -1,0 +1,348 @@
+"""From a booking to its asset: live at the first byte, followed, filed once, stale only when nothing moves."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from assets import live, processing
+from assets.models import Asset, AssetStep
+from nodes.models import Workload
+from scheduling.models import Booking, Run
+from station.clock import database_now
+from station.models import Alert
+
+pytestmark = pytest.mark.django_db
+
+State = Asset.State
+
+
+def part(number: int, first: datetime, seconds: float, **more: Any) -> dict[str, Any]:
+    return {
+        "number": number,
+        "file": f"take-{number:03d}.ts",
+        "first_frame_at": first.isoformat(),
+        "last_frame_at": (first + timedelta(seconds=seconds)).isoformat(),
+        "frames": round(seconds * 25),
+        "bytes": round(seconds * 1000),
+        "seconds": seconds,
+        "end_reason": "",
+        **more,
+    }
+
+
+@pytest.fixture
+def booking(project: Any) -> Booking:
+    """A minute that began 40 seconds ago and records."""
+    from nodes.models import Node
+    from scheduling.models import Recorder
+
+    now = database_now()
+    node = Node.objects.create(name="n", address="process", media_dir="/srv/media")
+    recorder = Recorder.objects.create(name="Studio A", project=project, source_type="test", node=node)
+    opens = now - timedelta(seconds=40)
+    return Booking.objects.create(
+        recorder=recorder,
+        state=Booking.State.RECORDING,
+        starts_at=opens,
+        ends_at=opens + timedelta(minutes=1),
+        opens_at=opens,
+        closes_at=opens + timedelta(minutes=1),
+        folder="news/studio-a",
+        file_name="take",
+        parts=[part(1, opens, 39, node=node.pk)],
+        size_bytes=39000,
+        frames=975,
+    )
+
+
+def end(booking: Booking, state: str = Booking.State.COMPLETED) -> datetime:
+    """Its window is over and it was told so."""
+    at = booking.closes_at
+    booking.events.create(at=at, old="recording", new="stopping", by="scheduler")
+    Booking.objects.filter(pk=booking.pk).update(state=state, state_since_at=at, parts=booking.parts, gaps=booking.gaps)
+    booking.refresh_from_db()
+    return at + timedelta(seconds=2)
+
+
+def test_an_asset_is_live_as_soon_as_something_is_recorded(booking: Booking) -> None:
+    """A-01: linked to its booking, with parts, in the booking's project."""
+    live.follow(booking, database_now())
+    asset = Asset.objects.get()
+    assert (asset.state, asset.booking, asset.project) == (State.LIVE, booking, booking.recorder.project)
+    assert [(each.number, each.path, each.node_id) for each in asset.parts.all()] == [
+        (1, "news/studio-a/take-001.ts", booking.recorder.node_id)
+    ]
+    assert asset.title.startswith("Studio A ")
+
+
+def test_before_the_first_byte_there_is_none(booking: Booking) -> None:
+    """A-01: a promise is not a recording."""
+    booking.size_bytes = 0
+    live.follow(booking, database_now())
+    assert not Asset.objects.exists()
+
+
+def test_a_new_part_and_its_gap_are_there_at_once(booking: Booking) -> None:
+    """A-01: parts, gap map and completeness as they happen."""
+    now = database_now()
+    live.follow(booking, now)
+    opens = booking.opens_at
+    booking.parts = [part(1, opens, 20), part(2, opens + timedelta(seconds=25), 14)]
+    gap = {"from_at": booking.parts[0]["last_frame_at"], "to_at": booking.parts[1]["first_frame_at"], "seconds": 5.0}
+    booking.gaps = [gap]
+    live.follow(booking, now + timedelta(seconds=1))
+    asset = Asset.objects.get()
+    assert asset.part_count == asset.parts.count() == 2
+    assert asset.gaps == [gap]
+    assert asset.completeness_percent == pytest.approx(100 * 34 / 41, abs=0.5)
+
+
+def test_growth_alone_is_copied_every_few_seconds(booking: Booking, django_assert_max_num_queries: Any) -> None:
+    """Following a recording costs one small query a look."""
+    now = database_now()
+    live.follow(booking, now)
+    booking.size_bytes += 1000
+    with django_assert_max_num_queries(1):
+        live.follow(booking, now + timedelta(seconds=2))
+    assert Asset.objects.get().size_bytes == 39000
+    live.follow(booking, now + timedelta(seconds=11))
+    assert Asset.objects.get().size_bytes == 40000
+
+
+@pytest.mark.parametrize(
+    ("ending", "is_complete"),
+    [("completed", True), ("partial", False), ("cancelled", False), ("failed", False)],
+)
+def test_when_it_ends_it_is_filed_and_processed(booking: Booking, ending: str, is_complete: bool) -> None:
+    live.follow(booking, database_now())
+    now = end(booking, ending)
+    live.follow(booking, now)
+    asset = Asset.objects.get()
+    assert (asset.state, asset.is_complete) == (State.PROCESSING, is_complete)
+    assert set(asset.steps.values_list("kind", flat=True)) == {"probe", "checksum"}
+    assert Run.objects.filter(owner=asset.owner, project=asset.project).count() == 2
+    booking.refresh_from_db()
+    assert booking.filed_at == now
+
+
+def test_filing_twice_files_once(booking: Booking) -> None:
+    """A-01: two schedulers, a web process and a crash in between: one asset, one order of each step."""
+    now = end(booking)
+    stale_copy = Booking.objects.get(pk=booking.pk)
+    live.file(booking, now)
+    live.file(stale_copy, now)
+    live.step(now)
+    assert Asset.objects.count() == 1
+    assert AssetStep.objects.count() == Run.objects.count() == 2
+
+
+def test_what_nobody_followed_is_found_by_the_step(booking: Booking) -> None:
+    """A-01: started and stopped by hand while no scheduler ran."""
+    now = end(booking)
+    live.step(now)
+    asset = Asset.objects.get()
+    assert asset.state == State.PROCESSING
+    assert not Booking.objects.to_file().exists()
+
+
+def test_completeness_counts_what_was_wanted(booking: Booking) -> None:
+    opens = booking.opens_at
+    booking.parts = [part(1, opens, 20), part(2, opens + timedelta(seconds=26), 34)]
+    booking.gaps = [
+        {"from_at": booking.parts[0]["last_frame_at"], "to_at": booking.parts[1]["first_frame_at"], "seconds": 6.0}
+    ]
+    live.follow(booking, end(booking, "partial"))
+    assert Asset.objects.get().completeness_percent == pytest.approx(90.0, abs=0.1)
+
+
+def test_one_that_throws_does_not_stop_the_others(booking: Booking, monkeypatch: Any) -> None:
+    """A-04: each row on its own."""
+    now = end(booking)
+    second = Booking.objects.get(pk=booking.pk)
+    second.pk = None
+    second.starts_at = second.opens_at = booking.opens_at - timedelta(hours=1)
+    second.ends_at = second.closes_at = booking.closes_at - timedelta(hours=1)
+    second.save()
+    really = live.sync
+
+    def sync(asset: Asset, of: Booking, at: datetime) -> None:
+        if of.pk == booking.pk:
+            raise RuntimeError("this one is broken")
+        really(asset, of, at)
+
+    monkeypatch.setattr(live, "sync", sync)
+    live.step(now)
+    assert Asset.objects.get(booking=second).state == State.PROCESSING
+    assert Booking.objects.get(pk=booking.pk).filed_at is None  # tried again next time
+
+
+# --- stale ---
+
+
+def age(asset: Asset, minutes: float) -> None:
+    Asset.objects.filter(pk=asset.pk).update(state_since_at=database_now() - timedelta(minutes=minutes))
+
+
+def stand_still(booking: Booking, minutes: float) -> None:
+    """Its last frame came so long ago."""
+    booking.parts[0]["last_frame_at"] = (database_now() - timedelta(minutes=minutes)).isoformat()
+    Booking.objects.filter(pk=booking.pk).update(parts=booking.parts)
+
+
+def test_a_healthy_long_recording_is_never_touched(booking: Booking) -> None:
+    """A-02: five hours old, and its last frame came a moment ago."""
+    live.follow(booking, database_now())
+    age(Asset.objects.get(), 300)
+    stand_still(booking, 0.1)
+    live.step(database_now())
+    assert Asset.objects.get().state == State.LIVE
+
+
+def test_without_progress_for_two_hours_it_is_an_error(booking: Booking) -> None:
+    """A-02: and somebody is told."""
+    live.follow(booking, database_now())
+    age(Asset.objects.get(), 130)
+    stand_still(booking, 125)
+    live.step(database_now())
+    asset = Asset.objects.get()
+    assert asset.state == State.ERROR
+    assert "125 minutes" in asset.error
+    assert Alert.objects.filter(key=f"stale:{asset.owner}").exists()
+
+
+def test_just_below_the_limit_it_is_still_live(booking: Booking) -> None:
+    """A-02"""
+    live.follow(booking, database_now())
+    age(Asset.objects.get(), 130)
+    stand_still(booking, 119)
+    live.step(database_now())
+    assert Asset.objects.get().state == State.LIVE
+
+
+def test_a_worker_that_makes_progress_keeps_it_alive(booking: Booking) -> None:
+    """A-02: its workload's word counts, too."""
+    live.follow(booking, database_now())
+    now = database_now()
+    Workload.objects.create(
+        owner=booking.owner,
+        generation=1,
+        node=booking.recorder.node,
+        name="w",
+        program="capture",
+        control_port=9600,
+        state=Workload.State.RUNNING,
+        created_at=now,
+        progress_at=now,
+    )
+    age(Asset.objects.get(), 300)
+    stand_still(booking, 300)
+    live.step(now)
+    assert Asset.objects.get().state == State.LIVE
+
+
+def test_when_the_picture_comes_back_it_is_live_again(booking: Booking) -> None:
+    """A-02"""
+    test_without_progress_for_two_hours_it_is_an_error(booking)
+    stand_still(booking, 0)
+    live.follow(booking, database_now())
+    asset = Asset.objects.get()
+    assert asset.state == State.LIVE
+    assert not Alert.objects.filter(key=f"stale:{asset.owner}", state="open").exists()
+
+
+def test_an_error_that_ends_is_filed_all_the_same(booking: Booking) -> None:
+    """A-02: nothing recorded is ever lost to a verdict."""
+    test_without_progress_for_two_hours_it_is_an_error(booking)
+    live.follow(booking, end(booking, "partial"))
+    assert Asset.objects.get().state == State.PROCESSING
+
+
+def test_a_rehearsal_makes_no_assets(booking: Booking) -> None:
+    from station.clock import pretend
+
+    with pretend(lambda: booking.opens_at):
+        live.follow(booking, booking.opens_at)
+    assert not Asset.objects.exists()
+
+
+def test_nothing_to_do_costs_little(django_assert_max_num_queries: Any) -> None:
+    now = database_now()
+    with django_assert_max_num_queries(6):
+        assert live.step(now) is None
+    assert processing.unsettled() == []
+
+
+def test_what_the_files_say_counts_in_the_end(booking: Booking) -> None:
+    """A-01: an ffmpeg that was killed had reported frames that never reached the disk."""
+    opens = booking.opens_at
+    booking.parts = [part(1, opens, 20, end_reason="ffmpeg_died"), part(2, opens + timedelta(seconds=25), 35)]
+    live.follow(booking, end(booking, "partial"))
+    asset = Asset.objects.get()
+    changes = live.refine(asset, {1: (475, 19.0)})
+    assert changes["completeness_percent"] == pytest.approx(90.0, abs=0.01)
+    assert changes["frames"] == 475 + 875
+    [gap] = changes["gaps"]
+    assert (gap["seconds"], gap["reason"]) == (6.0, "ffmpeg_died")
+
+
+def test_a_part_that_comes_back_makes_the_asset_complete(booking: Booking) -> None:
+    """A-01, R-21: it lay on a machine that was away while the others were processed."""
+    booking.parts = [part(1, booking.opens_at, (booking.closes_at - booking.opens_at).total_seconds())]
+    now = end(booking)
+    live.follow(booking, now)
+    asset = Asset.objects.get()
+    assert live.refine(asset, {}) == {}, "complete as it is"
+    asset.steps.update(done_at=now, failed_at=None)
+    Asset.objects.update(state=State.PARTIAL, is_complete=False)
+    asset.refresh_from_db()
+    changes = live.refine(asset, {})
+    assert changes["is_complete"] is True
+    Asset.objects.update(**changes)
+    asset.refresh_from_db()
+    processing.settle(asset, now)
+    assert asset.state == State.READY
+
+
+def test_of_many_parts_only_what_grows_is_written(booking: Booking, django_assert_max_num_queries: Any) -> None:
+    """A-01: a day that is split has hundreds of files, and every few seconds one of them is longer."""
+    opens = booking.opens_at
+    booking.parts = [part(number, opens + timedelta(seconds=number), 1) for number in range(1, 60)]
+    asset = live.make(booking, database_now())
+    live.sync(asset, booking, database_now())
+    booking.parts[-1]["frames"] += 25
+    with django_assert_max_num_queries(5):
+        live.sync(asset, booking, database_now())
+    assert asset.parts.get(number=59).frames == booking.parts[-1]["frames"]
+
+
+def test_what_is_missing_at_an_edge_is_a_gap_too(booking: Booking) -> None:
+    """R-15, A-01: a picture that came ten seconds late, and one that went away for good before the end."""
+    opens = booking.opens_at
+    booking.parts = [part(1, opens + timedelta(seconds=10), 20)]
+    now = end(booking, Booking.State.PARTIAL)
+    live.file(booking, now)
+    asset = Asset.objects.get()
+    assert [(gap["reason"], gap["seconds"]) for gap in asset.gaps] == [("late_start", 10.0), ("early_end", 30.0)]
+    assert asset.completeness_percent == pytest.approx(100 / 3, abs=0.1)
+
+
+def test_an_edge_is_no_news_at_every_look(booking: Booking) -> None:
+    booking.parts = [part(1, booking.opens_at + timedelta(seconds=10), 29)]
+    now = database_now()
+    live.follow(booking, now)
+    asset = Asset.objects.get()
+    assert [gap["reason"] for gap in asset.gaps] == ["late_start"], "the end is not known yet"
+    assert not live._is_news(asset, booking, now)
+
+
+def test_a_full_disk_is_not_the_end_somebody_wanted(booking: Booking) -> None:
+    """R-18: half of it is there, and it says half."""
+    booking.parts = [part(1, booking.opens_at, 30)]
+    booking.events.create(at=booking.opens_at + timedelta(seconds=30), old="recording", new="stopping", by="scheduler")
+    Booking.objects.filter(pk=booking.pk).update(outcome="disk_full")
+    booking.outcome = "disk_full"
+    live.file(booking, end(booking, Booking.State.PARTIAL))
+    asset = Asset.objects.get()
+    assert asset.completeness_percent == pytest.approx(50, abs=0.1)
+    assert asset.wanted_until_at == booking.closes_at

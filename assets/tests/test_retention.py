@@ -1,0 +1,335 @@
+"""Retention by age, count and room; hold, trash, where-used, withdraw and replace (A-07, A-08)."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets import delivering, files, retention, usage
+from assets.models import Asset, Delivery, RetentionRule
+from assets.usage import Use
+from station.clock import database_now
+from testing.library import make_asset
+
+pytestmark = pytest.mark.django_db
+
+State = Asset.State
+
+
+class Playlists:
+    """A user of assets, as the playout app will be one."""
+
+    def __init__(self) -> None:
+        self.used: dict[str, int] = {}
+
+    def uses_of(self, asset_ids: Any) -> list[Use]:
+        return [Use(pk, name, "/admin/") for name, pk in self.used.items() if pk in set(asset_ids)]
+
+    def replace(self, asset: Asset, other: Asset, *, by: str) -> int:
+        names = [name for name, pk in self.used.items() if pk == asset.pk]
+        self.used.update(dict.fromkeys(names, other.pk))
+        return len(names)
+
+
+playlists = Playlists()
+
+
+@pytest.fixture(autouse=True)
+def users(settings: Any) -> Playlists:
+    settings.ASSET_USERS = ["assets.tests.test_retention.playlists"]
+    playlists.used = {}
+    return playlists
+
+
+@pytest.fixture
+def old(settings: Any, project: Any, media: Path) -> list[Asset]:
+    """Ten assets, one a day, the first ten days old."""
+    now, made = database_now(), []
+    for number in range(10):
+        path = media / "take" / f"{number}.ts"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x" * 1000)
+        when = now - timedelta(days=10 - number)
+        asset = make_asset(
+            settings, project, path, state=State.READY, created_at=when, title=f"Day {number}", size_bytes=1000
+        )
+        made.append(asset)
+    return made
+
+
+def rule(project: Any, **fields: Any) -> RetentionRule:
+    made = RetentionRule(project=project, **fields)
+    made.full_clean()
+    made.save()
+    return made
+
+
+def trashed() -> list[str]:
+    return list(Asset.objects.filter(trashed_at__isnull=False).order_by("title").values_list("title", flat=True))
+
+
+def test_by_age(project: Any, old: list[Asset]) -> None:
+    """A-07"""
+    rule(project, max_age_days=7)
+    assert retention.apply(database_now()) == {"trashed": 4, "purged": 0}
+    assert trashed() == ["Day 0", "Day 1", "Day 2", "Day 3"]
+    assert retention.apply(database_now())["trashed"] == 0
+
+
+def test_by_count(project: Any, old: list[Asset]) -> None:
+    """A-07: the newest stay."""
+    rule(project, max_count=8)
+    retention.apply(database_now())
+    assert trashed() == ["Day 0", "Day 1"]
+
+
+def test_by_room(project: Any, old: list[Asset], monkeypatch: Any) -> None:
+    """A-07: the oldest, until enough would be free, what is in the trash included."""
+    from collections import namedtuple
+
+    usage_of = namedtuple("usage", "total used free")
+    monkeypatch.setattr(retention.shutil, "disk_usage", lambda path: usage_of(100_000, 92_000, 8_000))
+    rule(project, min_free_percent=10)
+    retention.apply(database_now())
+    assert trashed() == ["Day 0", "Day 1"]
+    retention.apply(database_now())
+    assert trashed() == ["Day 0", "Day 1"]
+
+
+def test_a_disk_that_stays_short_empties_the_trash_early(project: Any, old: list[Asset], monkeypatch: Any) -> None:
+    """A-07: the oldest first, what rules put there after an hour, what people did after a day; what is held stays."""
+    from collections import namedtuple
+
+    usage_of = namedtuple("usage", "total used free")
+    monkeypatch.setattr(retention.shutil, "disk_usage", lambda path: usage_of(100_000, 92_000, 8_000))
+    rule(project, min_free_percent=10)
+    now = database_now()
+    retention.trash(old[9], reason="by hand", now=now, by="anna")
+    retention.apply(now)
+    assert trashed() == ["Day 0", "Day 9"], "what is in the trash counts"
+    retention.hold(Asset.objects.get(title="Day 0"), reason="rights", now=now, by="anna")
+    retention.apply(now + timedelta(hours=2))
+    assert trashed() == ["Day 0", "Day 1", "Day 9"], "but not what can never leave it"
+    assert not Asset.objects.filter(state=State.DELETED).exists()
+    retention.apply(now + timedelta(hours=4))
+    assert [asset.title for asset in Asset.objects.filter(state=State.DELETED)] == ["Day 1"]
+    retention.apply(now + timedelta(hours=26))
+    gone = Asset.objects.filter(state=State.DELETED).values_list("title", flat=True)
+    assert "Day 9" in gone
+    assert "Day 0" not in gone
+
+
+def test_what_lies_on_another_disk_does_not_go_for_room_here(project: Any, old: list[Asset], monkeypatch: Any) -> None:
+    """A-07: it would go in vain, and the next one after it."""
+    from collections import namedtuple
+
+    from assets.models import AssetPart
+    from nodes.models import Node
+
+    far = Node.objects.create(name="far", address="process", media_dir="/proc")  # another file system
+    AssetPart.objects.filter(asset__in=old[:3]).update(node=far)
+    usage_of = namedtuple("usage", "total used free")
+    monkeypatch.setattr(retention.shutil, "disk_usage", lambda path: usage_of(100_000, 92_000, 8_000))
+    rule(project, min_free_percent=10)
+    retention.apply(database_now())
+    assert trashed() == ["Day 3", "Day 4"]
+
+
+def test_what_is_used_or_held_never_goes(project: Any, old: list[Asset], users: Playlists) -> None:
+    """A-07: nothing used by a playlist is deleted; a hold keeps."""
+    rule(project, max_age_days=1)
+    users.used = {"Tonight": old[0].pk}
+    retention.hold(old[1], reason="court case", now=database_now(), by="anna")
+    retention.apply(database_now())
+    assert "Day 0" not in trashed()
+    assert "Day 1" not in trashed()
+    assert "Day 2" in trashed()
+    retention.release(old[1], now=database_now(), by="anna")
+    retention.apply(database_now())
+    assert "Day 1" in trashed()
+
+
+def test_what_came_into_use_while_in_the_trash_is_not_deleted(project: Any, old: list[Asset], users: Playlists) -> None:
+    """A-07: asked again, under the row's lock, before a file goes."""
+    retention.trash(old[0], reason="x", now=database_now(), by="anna", days=0)
+    users.used = {"Tonight": old[0].pk}
+    later = database_now() + timedelta(hours=1)
+    assert retention.apply(later) == {"trashed": 0, "purged": 0}
+    assert files.path_of(old[0].parts.get()).exists()
+
+
+def test_live_and_undelivered_ones_stay(project: Any, old: list[Asset], destination: Any) -> None:
+    """A-07"""
+    rule(project, max_age_days=1)
+    Asset.objects.filter(pk=old[0].pk).update(state=State.LIVE)
+    Asset.objects.filter(pk=old[1].pk).update(state=State.PROCESSING)
+    delivering.want(old[2], destination, now=database_now(), by="x")
+    retention.apply(database_now())
+    assert not {"Day 0", "Day 1", "Day 2"} & set(trashed())
+
+
+def test_only_what_was_delivered(project: Any, old: list[Asset], destination: Any) -> None:
+    rule(project, max_age_days=1, only_delivered=True)
+    delivering.want(old[0], destination, now=database_now(), by="x")
+    Delivery.objects.update(state=Delivery.State.DELIVERED)
+    retention.apply(database_now())
+    assert trashed() == ["Day 0"]
+
+
+def test_after_its_days_in_the_trash_the_files_are_gone(project: Any, old: list[Asset]) -> None:
+    """A-07: the row stays, with its history."""
+    rule(project, max_count=9, trash_days=3)
+    path = files.path_of(old[0].parts.get())
+    products = files.products_dir(old[0].pk)
+    products.mkdir(parents=True)
+    (products / "poster.jpg").write_bytes(b"x")
+    now = database_now()
+    retention.apply(now)
+    retention.apply(now + timedelta(days=2.9))
+    assert path.exists()
+    assert retention.apply(now + timedelta(days=3.1))["purged"] == 1
+    assert not path.exists()
+    assert not products.exists()
+    asset = Asset.objects.get(pk=old[0].pk)
+    assert asset.state == State.DELETED
+    assert [event.note for event in asset.events.all()][-1] == "its days in the trash are over"
+
+
+def test_until_then_it_can_be_restored(project: Any, old: list[Asset]) -> None:
+    """A-07"""
+    retention.trash(old[0], reason="by mistake", now=database_now(), by="anna")
+    retention.restore(old[0], now=database_now(), by="anna")
+    assert trashed() == []
+    with pytest.raises(retention.NotPossible):
+        retention.restore(old[0], now=database_now(), by="anna")
+
+
+def test_by_hand_the_same_protections_hold(project: Any, old: list[Asset], users: Playlists) -> None:
+    users.used = {"Tonight": old[0].pk}
+    with pytest.raises(retention.NotPossible, match="used in Tonight"):
+        retention.trash(old[0], reason="x", now=database_now(), by="anna")
+
+
+def test_the_dry_run_says_what_goes_when_and_what_stays_why(project: Any, old: list[Asset]) -> None:
+    """A-07"""
+    made = rule(project, max_age_days=9)
+    retention.hold(old[0], reason="court case", now=database_now(), by="anna")
+    verdicts = retention.judge(made, database_now(), ahead=timedelta(days=2))
+    told = {verdict.asset.title: (verdict.goes_now, verdict.kept_because) for verdict in verdicts}
+    assert told["Day 0"] == (False, "held by anna: court case")
+    assert told["Day 1"][0]
+    assert {"Day 0", "Day 1", "Day 2"} <= set(told) <= {"Day 0", "Day 1", "Day 2", "Day 3"}
+    assert not Asset.objects.filter(trashed_at__isnull=False).exists()
+
+
+def test_a_file_of_another_place_is_never_deleted(project: Any, old: list[Asset], tmp_path: Path) -> None:
+    """S-04: a path that leads out is not followed, not even to delete."""
+    precious = tmp_path / "precious"
+    precious.write_text("x")
+    old[0].parts.update(path="../precious")
+    retention.trash(old[0], reason="x", now=database_now(), by="anna", days=0)
+    retention.apply(database_now() + timedelta(minutes=1))
+    assert precious.exists()
+    assert Asset.objects.get(pk=old[0].pk).state == State.DELETED
+
+
+def test_a_rule_must_say_something(project: Any) -> None:
+    from django.core.exceptions import ValidationError
+
+    with pytest.raises(ValidationError, match="Say how long"):
+        RetentionRule(project=project).full_clean()
+
+
+# --- where used, withdraw, replace ---
+
+
+def test_where_it_is_used(old: list[Asset], users: Playlists) -> None:
+    """A-08"""
+    users.used = {"Tonight": old[0].pk, "Tomorrow": old[0].pk, "Other": old[1].pk}
+    assert [use.what for use in usage.uses_of([old[0].pk])[old[0].pk]] == ["Tonight", "Tomorrow"]
+
+
+def test_withdrawn_everywhere_with_a_replacement(old: list[Asset], users: Playlists, destination: Any) -> None:
+    """A-08"""
+    users.used = {"Tonight": old[0].pk, "Other": old[1].pk}
+    delivering.want(old[0], destination, now=database_now(), by="x")
+    count = usage.withdraw(old[0], reason="rights", replacement=old[2], now=database_now(), by="anna")
+    assert count == 1
+    assert users.used == {"Tonight": old[2].pk, "Other": old[1].pk}
+    assert not old[0].is_usable
+    assert Delivery.objects.get().state == Delivery.State.GIVEN_UP
+    usage.restore(old[0], now=database_now(), by="anna")
+    assert old[0].is_usable
+
+
+def test_what_cannot_replace_it(old: list[Asset], project: Any) -> None:
+    """A-08: not itself, nothing of another project, nothing unusable."""
+    from station.models import Project
+
+    other = Project.objects.create(name="Sport", slug="sport")
+    Asset.objects.filter(pk=old[1].pk).update(project=other)
+    Asset.objects.filter(pk=old[2].pk).update(state=State.ERROR)
+    for replacement in (old[0], Asset.objects.get(pk=old[1].pk), Asset.objects.get(pk=old[2].pk)):
+        with pytest.raises(usage.NotPossible):
+            usage.withdraw(old[0], reason="x", replacement=replacement, now=database_now(), by="anna")
+    assert old[0].withdrawn_at is None
+
+
+def test_a_crash_between_the_mark_and_the_files_is_ended_by_the_next_round(project: Any, old: list[Asset]) -> None:
+    """A-07: what is deleted is gone from the disk, too, in the end."""
+    path = files.path_of(old[0].parts.get())
+    Asset.objects.filter(pk=old[0].pk).update(state=State.DELETED, trashed_at=database_now())
+    retention.apply(database_now())
+    assert not path.exists()
+    assert Asset.objects.get(pk=old[0].pk).files_gone_at is not None
+
+
+def test_a_folder_that_is_not_mounted_is_no_proof_that_files_are_gone(
+    project: Any, old: list[Asset], settings: Any, tmp_path: Path
+) -> None:
+    """A-07: they are deleted when it is back."""
+    path = files.path_of(old[0].parts.get())
+    now = database_now()
+    Asset.objects.filter(pk=old[0].pk).update(state=State.DELETED, trashed_at=now, state_since_at=now)
+    away = tmp_path / "away"
+    settings.RECORDINGS_DIR.rename(away)
+    settings.RECORDINGS_DIR.mkdir()
+    retention.apply(database_now())
+    assert Asset.objects.get(pk=old[0].pk).files_gone_at is None
+    (settings.RECORDINGS_DIR / "stray").touch()  # something else lies in the mount point
+    retention.apply(database_now())
+    assert Asset.objects.get(pk=old[0].pk).files_gone_at is None
+    (settings.RECORDINGS_DIR / "stray").unlink()
+    settings.RECORDINGS_DIR.rmdir()
+    away.rename(settings.RECORDINGS_DIR)
+    retention.apply(database_now())
+    assert not path.exists()
+
+
+def test_while_it_is_recorded_nothing_goes(project: Any, old: list[Asset]) -> None:
+    """A-07: a stale one, too, whose recorder still writes."""
+    from scheduling.models import Booking, Recorder
+
+    now = database_now()
+    recorder = Recorder.objects.create(name="Cam", project=project, source_type="test")
+    hour = timedelta(hours=1)
+    window = {"starts_at": now - hour, "opens_at": now - hour, "ends_at": now + hour, "closes_at": now + hour}
+    booking = Booking.objects.create(recorder=recorder, state="recording", **window)
+    Asset.objects.filter(pk=old[0].pk).update(state=State.ERROR, booking=booking)
+    rule(project, max_age_days=1)
+    retention.apply(now)
+    assert "Day 0" not in trashed()
+    assert "Day 1" in trashed()
+
+
+def test_room_is_not_counted_twice(project: Any, old: list[Asset], monkeypatch: Any) -> None:
+    """A-07: what is held frees nothing, so the next one goes."""
+    from collections import namedtuple
+
+    usage_of = namedtuple("usage", "total used free")
+    monkeypatch.setattr(retention.shutil, "disk_usage", lambda path: usage_of(100_000, 92_000, 9_000))
+    retention.hold(old[0], reason="x", now=database_now(), by="anna")
+    rule(project, min_free_percent=10)
+    retention.apply(database_now())
+    assert trashed() == ["Day 1"]

@@ -1,0 +1,1 @@
+"""What the library answers over HTTP beside the admin."""

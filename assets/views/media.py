@@ -1,0 +1,131 @@
+"""Media for people with the right to it, and for nobody else: posters, proxies, originals, live playlists (A-09).
+
+Names are fixed or numbers, so nothing a browser sends becomes a path. What somebody may not see is not there: 404, the
+same as what does not exist.
+"""
+
+import re
+from pathlib import Path
+
+from django.conf import settings
+from django.core import signing
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from assets import files, ranges
+from assets.models import Asset
+from nodes import workloads
+from nodes.workerclient import WorkerSilent, fetch_preview
+from scheduling.models import Booking
+from station.rights import only_visible
+
+TYPES = {
+    ".jpg": "image/jpeg",
+    ".mp4": "video/mp4",
+    ".ts": "video/mp2t",
+    ".m3u8": "application/vnd.apple.mpegurl",
+    ".mov": "video/quicktime",
+    ".mxf": "application/mxf",
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+}
+LIVE_NAME = re.compile(r"^(index\.m3u8|index\d{1,9}\.ts|frame\.jpg)$")
+SALT = "assets.media"
+
+
+def visible_asset(request: HttpRequest, pk: int) -> Asset:
+    """404 for what is not there, what is deleted, and what belongs to others; for strangers, too."""
+    rows = only_visible(Asset.objects.all(), request.user, "assets.view_asset")
+    asset = rows.exclude(state=Asset.State.DELETED).filter(pk=pk).first()
+    if asset is None:
+        raise Http404("There is no such asset.")
+    return asset
+
+
+@require_safe
+def product(request: HttpRequest, pk: int, name: str) -> HttpResponseBase:
+    """Poster, filmstrip or proxy."""
+    return _send_product(request, visible_asset(request, pk), name)
+
+
+@require_safe
+def original(request: HttpRequest, pk: int, number: int) -> HttpResponseBase:
+    """One file of it as it was recorded, to take away."""
+    return _send_original(request, visible_asset(request, pk), number)
+
+
+@never_cache
+@require_safe
+def live(request: HttpRequest, pk: int, name: str) -> HttpResponseBase:
+    """The moving preview of a running recording: playlist and segments, each asked for with the same right."""
+    rows = only_visible(Booking.objects.all(), request.user, "scheduling.view_booking")
+    booking = rows.filter(pk=pk).first()
+    if booking is None:
+        raise Http404("There is no such recording.")
+    return _send_live(booking, name)
+
+
+@never_cache
+@require_safe
+def linked(request: HttpRequest, grant: str, name: str) -> HttpResponseBase:
+    """For players that cannot log in: the grant in the path says what, and for how long."""
+    asset = _granted(grant)
+    if LIVE_NAME.match(name):
+        if asset.booking is None:
+            raise Http404("It is not live.")
+        return _send_live(asset.booking, name)
+    return _send_product(request, asset, name)
+
+
+def link_to(asset: Asset, name: str) -> str:
+    """A link that works without a login until it expires. Segments of a playlist lie beside it."""
+    grant = signing.dumps({"asset": asset.pk}, salt=SALT)
+    return reverse("media-linked", args=[grant, name])
+
+
+def _granted(grant: str) -> Asset:
+    try:
+        told = signing.loads(grant, salt=SALT, max_age=settings.MEDIA_LINK_HOURS * 3600)
+        pk = int(told["asset"])
+    except (signing.BadSignature, KeyError, TypeError, ValueError) as error:
+        raise Http404("This link is not valid, or no longer.") from error
+    asset = Asset.objects.there().filter(pk=pk, withdrawn_at=None).first()
+    if asset is None:
+        raise Http404("There is no such asset.")
+    return asset
+
+
+def _send_product(request: HttpRequest, asset: Asset, name: str) -> HttpResponseBase:
+    path = files.product(asset.pk, name)
+    if path is None:
+        raise Http404("That is not made yet.")
+    return ranges.send(request, path, TYPES[path.suffix])
+
+
+def _send_original(request: HttpRequest, asset: Asset, number: int) -> HttpResponseBase:
+    part = asset.parts.select_related("node").filter(number=number).first()
+    if part is None:
+        raise Http404("There is no such part.")
+    try:
+        path = files.path_of(part)
+    except files.FileGone as error:
+        raise Http404(str(error)) from error
+    kind = TYPES.get(path.suffix.lower(), "application/octet-stream")
+    return ranges.send(request, path, kind, download_as=Path(part.path).name)
+
+
+def _send_live(booking: Booking, name: str) -> HttpResponseBase:
+    if not LIVE_NAME.match(name):
+        raise Http404("There is no such file.")
+    workload = workloads.latest(booking.owner)
+    if workload is None or workload.is_over:
+        raise Http404("It is not live.")
+    try:
+        reply = fetch_preview(workload, name)
+    except WorkerSilent as error:
+        raise Http404("Its worker does not answer.") from error
+    if reply.status != 200:
+        raise Http404("There is no picture yet.")
+    return HttpResponse(reply.body, content_type=TYPES[Path(name).suffix])
