@@ -1,1 +1,1 @@
-"""Channels, playlists, as-run, transport, failover. Empty yet: the house is built from below."""
+"""Channels, playlists, as-run, transport, failover."""

@@ -1,0 +1,41 @@
+"""As-run: what went out, to be read and never edited."""
+
+from django.contrib import admin
+from unfold.decorators import display
+
+from playout.models import AsRunEntry
+from station.admin.base import ReadOnlyAdmin, VisibleFilter
+from station.badges import stamp
+from station.clock import spoken
+
+
+@admin.register(AsRunEntry)
+class AsRunAdmin(ReadOnlyAdmin):
+    list_display = ["started_shown", "title", "kind", "channel", "length_shown", "planned_shown", "how", "note"]
+    list_filter = [("channel", VisibleFilter), "kind", "reason"]
+    list_select_related = ["channel"]
+    search_fields = ["title", "note"]
+    date_hierarchy = "started_at"
+    fields = ["channel", "title", "kind", "planned_shown", "started_shown", "ended_shown", "length_shown"]
+    fields += ["from_seconds", "frames", "repeats", "how", "note", "asset"]
+    readonly_fields = fields
+
+    @display(description="Began", ordering="started_at")
+    def started_shown(self, obj: AsRunEntry) -> str:
+        return stamp(obj.started_at)
+
+    @display(description="Ended")
+    def ended_shown(self, obj: AsRunEntry) -> str:
+        return stamp(obj.ended_at)
+
+    @display(description="Planned")
+    def planned_shown(self, obj: AsRunEntry) -> str:
+        return stamp(obj.planned_at)
+
+    @display(description="Length")
+    def length_shown(self, obj: AsRunEntry) -> str:
+        return spoken((obj.ended_at - obj.started_at).total_seconds()) if obj.ended_at else "on air"
+
+    @display(description="How it ended", ordering="reason")
+    def how(self, obj: AsRunEntry) -> str:
+        return obj.reason_word

@@ -1,0 +1,67 @@
+"""The buttons of a channel's page: each a POST with a confirmation, answered in words."""
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest
+from django.utils import timezone
+from unfold.decorators import action
+from unfold.forms import BaseDialogForm
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
+
+from playout import transport
+from playout.models import Channel, PlaylistItem
+from playout.rundown import lists_of
+from station.admin.base import dialog, who
+
+
+class CueForm(BaseDialogForm):
+    """What is in the channel's list now."""
+
+    item = forms.ModelChoiceField(PlaylistItem.objects.none(), widget=UnfoldAdminSelectWidget)
+    take = forms.BooleanField(label="now, cutting what is on", required=False, widget=UnfoldBooleanSwitchWidget)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        channel = Channel.objects.filter(pk=self.object_id).first()
+        lists = lists_of(channel, timezone.now()) if channel else []
+        items = PlaylistItem.objects.filter(playlist__in=lists).select_related("asset", "source")
+        self.fields["item"].queryset = items.order_by("playlist__on", "position", "id")
+
+
+def button(word: str, label: str, icon: str, title: str, text: str, **more: Any) -> Any:
+    """One transport button: POST, with a confirmation, answered in words."""
+
+    def press(self: Any, request: HttpRequest, form: forms.Form, object_id: int) -> Any:
+        return self.operate(request, object_id, lambda channel: transport.do(word, channel, by=who(request)))
+
+    press.__name__ = f"{word}_channel"  # unfold finds actions by it
+    return action(
+        description=label,
+        icon=icon,
+        permissions=[word],
+        url_path=word.replace("_", "-"),
+        dialog=dialog(title, text, label),
+        **more,
+    )(press)
+
+
+def cue_button() -> Any:
+    """Which one is next: chosen in the dialog."""
+
+    def cue_channel(self: Any, request: HttpRequest, form: forms.Form, object_id: int) -> Any:
+        told = form.cleaned_data
+        return self.operate(
+            request,
+            object_id,
+            lambda channel: transport.command(channel, "cue", by=who(request), item=told["item"], take=told["take"]),
+        )
+
+    words = dialog("Which item is next?", "After it the list goes on from there.", "Cue")
+    return action(
+        description="Cue…",
+        icon="playlist_play",
+        permissions=["cue"],
+        url_path="cue",
+        dialog={**words, "form_class": CueForm},
+    )(cue_channel)

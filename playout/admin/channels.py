@@ -1,0 +1,177 @@
+"""Channels: what is on, transport, where it goes, how often it was rescued."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from unfold.admin import TabularInline
+from unfold.decorators import display
+from unfold.enums import ActionVariant
+
+from playout import transport
+from playout.admin.buttons import button, cue_button
+from playout.days import day_of
+from playout.models import Channel, ChannelEvent, ChannelOutput, Recovery
+from playout.outputs import EXAMPLES
+from playout.views.channels import now_context
+from station.admin.base import (
+    EventInline,
+    MachineAdmin,
+    ProjectRights,
+    ReadOnlyRights,
+    VisibleFilter,
+    named,
+    redirect_after_dialog,
+)
+from station.admin.operating import Operated
+
+State = Channel.State
+DAYS_SHOWN = 7
+
+
+class OutputInline(ProjectRights, TabularInline):
+    model = ChannelOutput
+    fields = ["type", "address", "is_active"]
+    extra = 0
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        formset = named(super().get_formset(request, obj, **kwargs))
+        if "address" in formset.form.base_fields:
+            examples = "; ".join(f"{kind.label}: {text}" for kind, text in EXAMPLES.items())
+            formset.form.base_fields["address"].help_text = f"Secrets are sealed when you save. {examples}."
+        return formset
+
+
+class RecoveryInline(ReadOnlyRights, TabularInline):
+    model = Recovery
+    fields = ["noticed_at", "kind", "from_node", "to_node", "off_air_seconds", "reason", "by"]
+    readonly_fields = fields
+    verbose_name_plural = "rescues and moves"
+    hide_title = True
+    extra = 0
+    max_num = 0
+    per_page = 20
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return True  # the page it hangs on was allowed
+
+
+class ChannelEventInline(EventInline):
+    model = ChannelEvent
+
+
+@admin.register(Channel)
+class ChannelAdmin(Operated, MachineAdmin):
+    operate_permission = "playout.operate_channel"
+    possible = {
+        "start": lambda channel: not channel.is_wanted or channel.state == State.ERROR,
+        "stop": lambda channel: channel.is_wanted or channel.state != State.OFF_AIR,
+        **dict.fromkeys(["play", "pause", "skip", "cue", "move"], (State.ON_AIR,)),
+    }
+    list_display = ["name", "state_shown", "project", "playlist", "picture", "node_shown", "restart_count"]
+    list_filter = ["state", ("project", VisibleFilter)]
+    list_select_related = ["project", "playlist", "node"]
+    search_fields = ["name"]
+    autocomplete_fields = ["filler"]
+    readonly_fields = ["now", "papers"]
+    inlines = [OutputInline, RecoveryInline, ChannelEventInline]
+    actions_detail = [
+        "start_channel",
+        "stop_channel",
+        "play_channel",
+        "pause_channel",
+        "skip_channel",
+        "cue_channel",
+        "move_channel",
+    ]
+    fieldsets = [
+        ("Now", {"fields": ["now"]}),
+        (None, {"fields": ["name", "project", "playlist", "filler"]}),
+        ("Picture", {"fields": ["picture", "video_bitrate", "slate", "pause"]}),
+        ("Where", {"fields": ["node", "node_labels", "isolation_seconds"]}),
+        ("As-run and guide", {"fields": ["papers"]}),
+    ]
+    start_channel = button(
+        "start",
+        "Start",
+        "play_circle",
+        "Put the channel on air?",
+        "It plays its list to all its outputs until somebody stops it.",
+        variant=ActionVariant.PRIMARY,
+    )
+    stop_channel = button(
+        "stop",
+        "Stop",
+        "stop_circle",
+        "Take the channel off air?",
+        "Nothing is sent any more, to any output.",
+        variant=ActionVariant.DANGER,
+    )
+    play_channel = button("play", "Play", "play_arrow", "Play on?", "The list goes on where it was paused.")
+    pause_channel = button("pause", "Pause", "pause", "Pause?", "The picture stands, without sound, until Play.")
+    skip_channel = button("skip", "Skip", "skip_next", "Skip to the next item?", "What is on ends now.")
+    cue_channel = cue_button()
+    move_channel = button(
+        "move",
+        "Move",
+        "sync_alt",
+        "Move it to another machine?",
+        "It is off air for a few seconds and goes on at the right place.",
+    )
+
+    def get_fieldsets(self, request: HttpRequest, obj: Channel | None = None) -> Any:
+        return self.fieldsets if obj else self.fieldsets[1:-1]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """What was on air keeps its as-run."""
+        if isinstance(obj, Channel) and (obj.asrun.exists() or obj.state != State.OFF_AIR):
+            return False
+        return super().has_delete_permission(request, obj)
+
+    def operate(
+        self, request: HttpRequest, object_id: int, act: Callable[[Channel], transport.Outcome]
+    ) -> HttpResponse:
+        channel: Channel = get_object_or_404(self.get_queryset(request), pk=object_id)
+        if not self.has_operate_permission(request, channel):
+            raise PermissionDenied
+        outcome = act(channel)
+        messages.add_message(request, messages.SUCCESS if outcome.is_good else messages.WARNING, outcome.text)
+        return redirect_after_dialog(reverse("admin:playout_channel_change", args=[object_id]))
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """A worker keeps what it was started with; only lists reach it while it runs."""
+        super().save_related(request, form, formsets, change)
+        names = {name for name in form.changed_data if name not in {"name", "project", "playlist"}}
+        if form.instance.is_wanted and (names or any(each.has_changed() for each in formsets)):
+            messages.info(request, "It is on air as it was started: this takes effect at its next start, or a Move.")
+
+    @display(description="Node")
+    def node_shown(self, obj: Channel) -> str:
+        return str(obj.node or obj.node_labels or "any")
+
+    @display(description="Now")
+    def now(self, obj: Channel) -> SafeString:
+        inner = render_to_string("playout/channel_now.html", now_context(obj))
+        # The fragments are our own templates' output, escaped there.
+        fragment = format_html(
+            '<div hx-get="{}" hx-trigger="every 2s" hx-swap="innerHTML">{}</div>',
+            reverse("channel-now", args=[obj.pk]),
+            mark_safe(inner),
+        )
+        watch = render_to_string("playout/channel_watch.html", {"channel": obj})
+        return format_html("{}{}", fragment, mark_safe(watch))
+
+    @display(description="To take away")
+    def papers(self, obj: Channel) -> SafeString:
+        today = day_of(timezone.now())
+        days = [today - timedelta(days=number) for number in range(DAYS_SHOWN)]
+        return mark_safe(render_to_string("playout/channel_papers.html", {"channel": obj, "days": days}))

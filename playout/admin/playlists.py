@@ -1,0 +1,124 @@
+"""Playlists: items in their order, their times, what is wrong with them."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from unfold.admin import TabularInline
+from unfold.decorators import action, display
+from unfold.forms import BaseDialogForm
+from unfold.widgets import UnfoldAdminSingleDateWidget
+
+from playout.copying import DayTaken, copy_to
+from playout.models import Playlist, PlaylistItem
+from playout.timing import Plan, plan_of
+from station import audit
+from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, dialog, named, redirect_after_dialog, who
+from station.rights import only_visible
+
+
+class DayForm(BaseDialogForm):
+    day = forms.DateField(widget=UnfoldAdminSingleDateWidget)
+
+
+class ItemInline(ProjectRights, TabularInline):
+    model = PlaylistItem
+    fields = ["kind", "asset", "source", "title", "in_seconds", "out_seconds", "length_seconds"]
+    # The place comes last: it is hidden, and unfold puts the handle to drag a row by into the first column.
+    fields += ["start_time", "start", "max_late_seconds", "position"]
+    autocomplete_fields = ["asset"]
+    ordering_field = "position"
+    hide_ordering_field = True
+    extra = 0
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        formset = named(super().get_formset(request, obj, **kwargs))
+        if obj is not None and "position" in formset.form.base_fields:
+            formset.form.base_fields["position"].initial = obj.items.count()  # what is added comes last
+        return formset
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Only what the user may see can be put on air."""
+        related = db_field.remote_field.model
+        permission = f"{related._meta.app_label}.view_{related._meta.model_name}"
+        kwargs["queryset"] = only_visible(related._default_manager.all(), request.user, permission)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
+def _plan(playlist: Playlist) -> Plan:
+    """Computed once for all columns of a row."""
+    if not hasattr(playlist, "_planned"):
+        playlist._planned = plan_of(playlist, timezone.now())  # type: ignore[attr-defined]
+    return playlist._planned  # type: ignore[attr-defined,no-any-return]
+
+
+@admin.register(Playlist)
+class PlaylistAdmin(StationAdmin):
+    list_display = ["name", "on", "channel", "project", "is_loop", "length_shown", "trouble_shown"]
+    list_filter = [("channel", VisibleFilter), ("project", VisibleFilter), "is_loop"]
+    list_select_related = ["channel", "project"]
+    search_fields = ["name"]
+    date_hierarchy = "on"
+    inlines = [ItemInline]
+    actions_detail = ["copy_list"]
+    readonly_fields = ["times_shown"]
+    fieldsets = [
+        (None, {"fields": ["name", "project", "channel", "on", "is_loop"]}),
+        ("Times", {"fields": ["times_shown"]}),
+    ]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Playlist | None = None) -> Any:
+        return self.fieldsets if obj else self.fieldsets[:1]
+
+    def has_copy_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Only a list of a channel has another day to be copied to."""
+        row = self.get_queryset(request).filter(pk=obj).first() if not isinstance(obj, Playlist) else obj
+        return row is not None and row.channel_id is not None and self.has_change_permission(request, row)
+
+    @action(
+        description="Copy to…",
+        icon="content_copy",
+        permissions=["copy"],
+        url_path="copy",
+        dialog={
+            **dialog("Copy this list to a day", "The same items, for that broadcast day.", "Copy"),
+            "form_class": DayForm,
+        },
+    )
+    def copy_list(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
+        playlist = get_object_or_404(self.get_queryset(request), pk=object_id)
+        try:
+            copy = copy_to(playlist, form.cleaned_data["day"])
+        except DayTaken as refusal:
+            messages.warning(request, str(refusal))
+            return redirect_after_dialog(reverse("admin:playout_playlist_change", args=[object_id]))
+        audit.record(who(request), "copy", copy, note=f"from {playlist}")
+        messages.success(request, f"{copy} is there; change it as you like.")
+        return redirect_after_dialog(reverse("admin:playout_playlist_change", args=[copy.pk]))
+
+    @display(description="Length")
+    def length_shown(self, obj: Playlist) -> str:
+        return _plan(obj).length
+
+    @display(description="Warnings")
+    def trouble_shown(self, obj: Playlist) -> str:
+        return str(len(_plan(obj).warnings) or "–")
+
+    @display(description="Times")
+    def times_shown(self, obj: Playlist) -> SafeString:
+        """Asked again whenever the form changes, so that people see what they are about to save."""
+        inner = render_to_string("playout/times.html", {"plan": plan_of(obj, timezone.now()), "playlist": obj})
+        # The fragment is our own template's output, escaped there.
+        return format_html(
+            '<div hx-post="{}" hx-include="closest form" hx-trigger="{}">{}</div>',
+            f"{reverse('playlist-times')}?playlist={obj.pk}",
+            "change from:closest form delay:200ms, dragend from:closest form delay:400ms",
+            mark_safe(inner),
+        )

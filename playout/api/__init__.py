@@ -1,0 +1,6 @@
+"""Channels and playlists over HTTP (P-01)."""
+
+from playout.api.channels import channels
+from playout.api.playlists import playlists
+
+__all__ = ["channels", "playlists"]

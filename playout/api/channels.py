@@ -1,0 +1,176 @@
+"""Channels over HTTP: status, transport, as-run; set up, changed, taken away."""
+
+from datetime import date, datetime
+from typing import Any, Literal
+
+from django.db import transaction
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router, Schema, Status
+from ninja.errors import HttpError
+
+from assets.models import Asset
+from nodes import workloads
+from nodes.models import Node
+from playout import exports, transport
+from playout.days import day_of
+from playout.models import Channel, ChannelOutput, Playlist, PlaylistItem
+from station.answers import CONFLICT, Answer, check, one, project_of, remove, store, told, visible
+
+channels = Router(tags=["channels"])
+OPERATE = "playout.operate_channel"
+BY = "API"
+
+
+class ChannelOut(Schema):
+    id: int
+    name: str
+    project: str | None
+    is_wanted: bool
+    state: str
+    since: datetime
+    node: str | None
+    item: dict[str, Any] | None
+    next: dict[str, Any] | None
+    outputs: list[dict[str, Any]]
+    restart_count: int
+    error: str
+
+
+class OutputIn(Schema):
+    """Secrets stand in the address, and are sealed when it is stored."""
+
+    type: str
+    address: str
+    is_active: bool = True
+
+
+class ChannelChange(Schema):
+    """What is left out stays as it is. `outputs`, if given, are all of them. Takes effect at the next start."""
+
+    name: str | None = None
+    playlist: int | None = None
+    filler: int | None = None
+    picture: str | None = None
+    video_bitrate: str | None = None
+    slate: str | None = None
+    pause: str | None = None
+    isolation_seconds: int | None = None
+    node: int | None = None
+    node_labels: str | None = None
+    outputs: list[OutputIn] | None = None
+
+
+class ChannelIn(ChannelChange):
+    name: str
+    project: str
+
+
+class CueIn(Schema):
+    item: int
+    take: bool = False
+
+
+def channel_out(channel: Channel) -> ChannelOut:
+    workload = workloads.latest(channel.owner)
+    progress = workload.progress if workload and not workload.is_over else {}
+    return ChannelOut(
+        id=channel.pk,
+        name=channel.name,
+        project=channel.project.slug if channel.project else None,
+        is_wanted=channel.is_wanted,
+        state=channel.state,
+        since=channel.state_since_at,
+        node=workload.node.name if workload and progress else None,
+        item=progress.get("item"),
+        next=progress.get("next"),
+        outputs=progress.get("outputs", []),
+        restart_count=channel.restart_count,
+        error=channel.error,
+    )
+
+
+def by(request: HttpRequest) -> str:
+    return f"{request.user.get_username()} ({BY})"
+
+
+@channels.get("/", response=list[ChannelOut])
+def list_channels(request: HttpRequest) -> list[ChannelOut]:
+    """All you may see."""
+    return [channel_out(row) for row in visible(Channel.objects.select_related("project"), request)]
+
+
+@channels.get("/{pk}", response=ChannelOut)
+def get_channel(request: HttpRequest, pk: int) -> ChannelOut:
+    return channel_out(one(Channel.objects.all(), request, pk))
+
+
+@channels.post("/", response={201: ChannelOut})
+def make_channel(request: HttpRequest, wanted: ChannelIn) -> Status[ChannelOut]:
+    """Off air until somebody starts it. 422 says what is wrong."""
+    channel = Channel(project=project_of(request, wanted.project, "playout.add_channel"), state_since_at=timezone.now())
+    _write(request, channel, wanted, "add")
+    return Status(201, channel_out(channel))
+
+
+@channels.patch("/{pk}", response=ChannelOut)
+def change_channel(request: HttpRequest, pk: int, wanted: ChannelChange) -> ChannelOut:
+    channel = one(Channel.objects.all(), request, pk)
+    _write(request, channel, wanted, "change")
+    return channel_out(channel)
+
+
+@channels.delete("/{pk}", response={204: None})
+def delete_channel(request: HttpRequest, pk: int) -> Status[None]:
+    """Only one that was never on air: what was keeps its as-run."""
+    channel = one(Channel.objects.all(), request, pk)
+    if channel.is_wanted or channel.state != Channel.State.OFF_AIR or channel.asrun.exists():
+        raise HttpError(CONFLICT, f"{channel} is on air, or was: its as-run is kept.")
+    if channel.playlists.exists():
+        raise HttpError(CONFLICT, f"{channel} has lists of its own: delete them first.")
+    remove(request, channel)
+    return Status(204, None)
+
+
+RELATED = {"playlist": Playlist, "filler": Asset, "node": Node}
+
+
+def _write(request: HttpRequest, channel: Channel, wanted: ChannelChange, verb: str) -> None:
+    given = wanted.dict(exclude_unset=True, exclude={"outputs", "project"})
+    for name, value in given.items():
+        rows = RELATED[name]._default_manager.all() if name in RELATED else None
+        setattr(channel, name, one(rows, request, value) if rows is not None and value is not None else value)
+    with transaction.atomic():
+        store(request, channel, verb, fields=list(given) if verb == "change" else None)
+        if wanted.outputs is not None:
+            check(request, "playout.change_channel", channel)
+            channel.outputs.all().delete()
+            for each in wanted.outputs:
+                output = ChannelOutput(channel=channel, **each.dict())
+                store(request, output, "add", permission="playout.change_channel", of=channel)
+
+
+@channels.post("/{pk}/cue", response=Answer)
+def cue(request: HttpRequest, pk: int, cued: CueIn) -> Answer:
+    """This item next; with `take`, now."""
+    channel = one(Channel.objects.all(), request, pk)
+    check(request, OPERATE, channel)
+    item = one(PlaylistItem.objects.all(), request, cued.item)
+    return told(transport.command(channel, "cue", by=by(request), item=item, take=cued.take))
+
+
+@channels.get("/{pk}/as-run")
+def as_run(request: HttpRequest, pk: int, day: date | None = None) -> dict[str, Any]:
+    """What went out on a broadcast day; without one, today."""
+    channel = one(Channel.objects.all(), request, pk)
+    on = day or day_of(timezone.now())
+    rows = [exports.row_of(entry) for entry in exports.entries_of(channel, on)]
+    return {"channel": channel.name, "day": on.isoformat(), "entries": rows}
+
+
+@channels.post("/{pk}/{word}", response=Answer)
+def steer(request: HttpRequest, pk: int, word: Literal["start", "stop", "play", "pause", "skip", "move"]) -> Answer:
+    """What the buttons do. 409 with the reason where it cannot be done."""
+    channel = one(Channel.objects.all(), request, pk)
+    check(request, OPERATE, channel)
+    return told(transport.do(word, channel, by=by(request)))

@@ -1,0 +1,40 @@
+"""`manage.py failover_drill NAME`: move a channel and back, and print the seconds it was off air."""
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from nodes import workloads
+from playout import transport
+from playout.commands import BY, PlayoutCommand, channel_named
+from playout.models import Channel, Recovery
+
+
+class Command(PlayoutCommand):
+    help = "Practise: move a channel to another node (and back with --back), and measure the seconds off air."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("channel", help="Its name. It is off air for some seconds each time.")
+        parser.add_argument("--back", action="store_true", help="Move it back afterwards.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        channel = channel_named(options["channel"])
+        if channel.state != Channel.State.ON_AIR:
+            raise CommandError(f"{channel} is {channel.state_word}: only what is on air can be drilled.")
+        first = workloads.latest(channel.owner)
+        if options["dry_run"]:
+            self.answer(options, f"{channel} would be moved away from {first.node if first else '?'}.", drills=[])
+            return
+        drills = [self._move(channel, None)]
+        if options["back"] and first is not None:
+            drills.append(self._move(channel, first.node))
+        text = "\n".join(f"{row['from']} -> {row['to']}: {row['off_air_seconds']:.1f} s off air" for row in drills)
+        self.answer(options, text, drills=drills)
+
+    def _move(self, channel: Channel, to_node: Any) -> dict[str, Any]:
+        outcome = transport.move(channel, by=BY, to_node=to_node, reason="drill")
+        if not outcome.is_good:
+            raise CommandError(outcome.text)
+        done = Recovery.objects.filter(channel=channel).select_related("from_node", "to_node").latest("noticed_at")
+        return {"from": str(done.from_node), "to": str(done.to_node), "off_air_seconds": done.off_air_seconds}

@@ -1,0 +1,59 @@
+"""What really went out, append-only: the worker writes it down, we copy it, nobody edits it."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class AsRunEntry(models.Model):
+    project_path = "channel__project"
+    REASONS = {
+        "": "on air",
+        "played": "played",
+        "skipped": "skipped by hand",
+        "cut": "cut by a fixed start",
+        "short": "ended early",
+        "bad": "could not be played",
+        "too late": "too late",
+        "stopped": "channel stopped",
+        "isolated": "channel was alone",
+        "lost": "worker lost",
+        "moved": "moved to another machine",
+    }
+
+    channel = models.ForeignKey("playout.Channel", on_delete=models.PROTECT, related_name="asrun")
+    # Whose line it is: told twice is written once.
+    generation = models.PositiveIntegerField()
+    seq = models.PositiveIntegerField()
+    kind = models.CharField(max_length=8)
+    title = models.CharField(max_length=200)
+    item = models.ForeignKey("playout.PlaylistItem", null=True, on_delete=models.SET_NULL, related_name="+")
+    asset = models.ForeignKey("assets.Asset", null=True, on_delete=models.SET_NULL, related_name="+")
+    planned_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    from_seconds = models.FloatField(default=0)
+    frames = models.BigIntegerField(default=0)
+    repeats = models.BigIntegerField(default=0)
+    reason = models.CharField(max_length=20, blank=True)
+    note = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["-started_at", "-id"]
+        verbose_name = "as-run entry"
+        verbose_name_plural = "as-run"
+        constraints = [
+            models.UniqueConstraint(fields=["channel", "generation", "seq"], name="asrun_once"),
+            # One thing is on air at a time.
+            models.UniqueConstraint(fields=["channel"], condition=Q(ended_at=None), name="asrun_one_open"),
+        ]
+        indexes = [
+            # A channel's day.
+            models.Index(fields=["channel", "started_at"], name="asrun_of_day")
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def reason_word(self) -> str:
+        return self.REASONS.get(self.reason, self.reason)

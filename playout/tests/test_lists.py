@@ -1,0 +1,396 @@
+"""Lists: times, warnings, what the worker is told, copies, imports, exports. No worker needed."""
+
+import json
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from django.core.exceptions import ValidationError
+
+from assets.models import Asset, AssetPart
+from assets.usage import uses_of, withdraw
+from playout import asrun, exports, imports
+from playout.copying import DayTaken, copy_to
+from playout.days import begin_of, day_of, moment_on
+from playout.models import AsRunEntry, Channel, ChannelOutput, Playlist, PlaylistItem
+from playout.outputs import config_of, parse_output, port_needed
+from playout.rundown import rundown_of
+from playout.timing import plan, plan_of
+from scheduling.models import Recorder
+from station.clock import database_now
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+
+DAY = date(2026, 11, 17)
+
+
+@pytest.fixture
+def channel(project: Any) -> Channel:
+    return Channel.objects.create(name="One", project=project)
+
+
+def make_asset(project: Any, title: str, seconds: float = 60.0, *, parts: int = 1, **more: Any) -> Asset:
+    now = database_now()
+    fields = {"state": "ready", "state_since_at": now, "origin": "import", "created_at": now, **more}
+    asset = Asset.objects.create(project=project, title=title, duration_seconds=seconds, **fields)
+    for number in range(1, parts + 1):
+        path = f"imports/{title}-{number}.mp4"
+        AssetPart.objects.create(asset=asset, number=number, path=path, seconds=seconds / parts)
+    return asset
+
+
+def make_list(project: Any, *items: dict[str, Any], **fields: Any) -> Playlist:
+    playlist = Playlist.objects.create(name="List", project=project, **fields)
+    for position, item in enumerate(items):
+        PlaylistItem.objects.create(playlist=playlist, position=position, **item)
+    return playlist
+
+
+def test_a_broadcast_day_begins_at_six_and_ends_after_the_night() -> None:
+    """P-10."""
+    assert day_of(datetime(2026, 11, 17, 4, 59, tzinfo=UTC)) == date(2026, 11, 16)
+    assert day_of(datetime(2026, 11, 17, 5, 0, tzinfo=UTC)) == DAY
+    assert begin_of(DAY) == datetime(2026, 11, 17, 5, 0, tzinfo=UTC)
+    assert moment_on(DAY, time(20, 15)) == datetime(2026, 11, 17, 19, 15, tzinfo=UTC)
+    assert moment_on(DAY, time(1, 0)) == datetime(2026, 11, 18, 0, 0, tzinfo=UTC)
+    changes = date(2026, 10, 24)
+    assert begin_of(changes + timedelta(days=1)) - begin_of(changes) == timedelta(hours=25)
+
+
+def test_times_totals_and_warnings(project: Any) -> None:
+    """P-09: gap, overrun, missing, not ready."""
+    hour = make_asset(project, "Film", 3600)
+    broken = make_asset(project, "Broken", 10, state="error")
+    playlist = make_list(
+        project,
+        {"asset": hour},
+        {"asset": hour, "start_time": time(7, 30)},
+        {"asset": hour, "start_time": time(8, 0), "in_seconds": 60, "out_seconds": 120},
+        {"asset": broken},
+        {"kind": "slate", "length_seconds": 5},
+    )
+    planned = plan(playlist.items.select_related("asset"), begin_of(DAY), DAY)
+    starts = [row.starts_at - begin_of(DAY) for row in planned.rows if row.starts_at]
+    assert starts == [timedelta(hours=each) for each in (0, 1.5, 2)] + [
+        timedelta(hours=2, seconds=60),
+        timedelta(hours=2, seconds=70),
+    ]
+    assert planned.seconds == 3600 + 3600 + 60 + 10 + 5
+    assert planned.warnings == [
+        "Film: 30 min before it are filled",
+        "Film: cuts 30 min off what is before it",
+        "Broken: cannot be used: error",
+        "Slate: 21 h 58 min after it are filled",
+    ]
+
+
+def test_a_clip_of_another_format_is_said(project: Any, channel: Channel) -> None:
+    """P-09: wrong format, by the channel that plays it; no format is known of what is not probed yet."""
+    picture = {"codec": "h264", "width": 1280, "height": 720, "fps": 25.0, "is_interlaced": False}
+    sound = [{"codec": "aac"}]
+    kinds = {
+        "Fits": {"pictures": [picture], "sounds": sound},
+        "Larger": {"pictures": [{**picture, "width": 1920, "height": 1080}], "sounds": sound},
+        "Film": {"pictures": [{**picture, "fps": 23.98}], "sounds": sound},
+        "Tape": {"pictures": [{**picture, "width": 720, "height": 576, "is_interlaced": True}], "sounds": []},
+        "Radio": {"pictures": [], "sounds": sound},
+        "New": {},
+    }
+    assets = [make_asset(project, title, 10, technical=technical) for title, technical in kinds.items()]
+    playlist = make_list(project, *({"asset": asset} for asset in assets))
+    assert plan_of(playlist, database_now()).warnings == [], "nobody plays it"
+    Channel.objects.filter(pk=channel.pk).update(playlist=playlist, picture="1280x720p25")
+    assert plan_of(playlist, database_now()).warnings == [
+        "Film: is 1280x720p23.98 and will be converted to 1280x720p25",
+        "Tape: has no sound",
+        "Tape: is 720x576i25.0 and will be converted to 1280x720p25",
+        "Radio: has no picture",
+    ]
+
+
+def test_nobody_puts_a_list_on_the_air_of_another_project(channel: Channel, project: Any) -> None:
+    """S-01."""
+    from station.models import Project
+
+    sport = Project.objects.create(name="Sport", slug="sport")
+    foreign = Playlist(name="Ours", project=sport, channel=channel, on=DAY)
+    with pytest.raises(ValidationError, match="belongs to another project"):
+        foreign.full_clean()
+    foreign.save()  # however it came to be there
+    assert rundown_of(channel, begin_of(DAY)).told["items"] == []
+
+
+def test_tomorrows_list_is_told_ahead_also_where_today_has_none(channel: Channel, project: Any) -> None:
+    """P-13: the worker goes over to it by itself; and back to the list of any day after a day that had one."""
+    clip = make_asset(project, "Clip")
+    daily = make_list(project, {"asset": clip})
+    Channel.objects.filter(pk=channel.pk).update(playlist=daily)
+    channel.refresh_from_db()
+    today = begin_of(DAY) + timedelta(hours=3)
+    assert "following" not in rundown_of(channel, today).told
+    dated = make_list(project, {"asset": clip}, channel=channel, on=DAY + timedelta(days=1))
+    told = rundown_of(channel, today).told
+    assert told["following_at"] == begin_of(DAY + timedelta(days=1)).isoformat()
+    assert told["following"]["begins_at"] == told["following_at"]
+    assert not told["following"]["loop"]
+    Playlist.objects.filter(pk=dated.pk).update(on=DAY)
+    told = rundown_of(channel, today).told
+    assert told["following"]["loop"]
+    assert told["following"]["begins_at"] is None
+
+
+def test_a_recording_of_several_parts_is_one_item(channel: Channel, project: Any) -> None:
+    playlist = make_list(project, {"asset": make_asset(project, "Film", 60, parts=3), "start_time": time(20, 15)})
+    Channel.objects.filter(pk=channel.pk).update(playlist=playlist)
+    channel.refresh_from_db()
+    first, *others = rundown_of(channel, database_now()).told["items"]
+    assert len(first["fixed_at"]) == 3
+    assert {(each["part_of"], len(each["fixed_at"])) for each in others} == {(first["key"], 0)}
+
+
+def test_a_long_list_costs_no_question_per_item(
+    channel: Channel, project: Any, django_assert_max_num_queries: Any
+) -> None:
+    """It is read every few seconds while the channel is on air."""
+    playlist = make_list(project, *({"asset": make_asset(project, f"{number}")} for number in range(40)))
+    Channel.objects.filter(pk=channel.pk).update(playlist=playlist)
+    channel.refresh_from_db()
+    with django_assert_max_num_queries(6):
+        assert len(rundown_of(channel, database_now()).told["items"]) == 40
+
+
+def test_a_worker_is_told_the_days_list_and_the_next_days(channel: Channel, project: Any) -> None:
+    """P-01, P-09: daily playlists by date."""
+    clip = make_asset(project, "Clip")
+    now = begin_of(DAY) + timedelta(hours=3)
+    make_list(project, {"asset": clip}, channel=channel, on=DAY)
+    make_list(project, {"asset": clip}, {"asset": clip}, channel=channel, on=DAY + timedelta(days=1))
+    told = rundown_of(channel, now).told
+    assert told["begins_at"] == begin_of(DAY).isoformat()
+    assert not told["loop"]
+    assert [item["fixed_at"] for item in told["items"]] == [[], [begin_of(DAY + timedelta(days=1)).isoformat()], []]
+    assert rundown_of(channel, now).version == told["version"], "asked twice, the same"
+    channel.playlist = make_list(project, {"asset": clip, "start_time": time(20, 0)})
+    told = rundown_of(channel, now + timedelta(days=5)).told
+    assert told["loop"]
+    assert len(told["items"][0]["fixed_at"]) == 3, "a worker alone knows the next days"
+
+
+def test_parts_of_an_interrupted_recording_are_told_one_by_one(channel: Channel, project: Any) -> None:
+    """P-09: in and out points count through all parts."""
+    asset = make_asset(project, "Match", 90, parts=3)
+    channel.playlist = make_list(project, {"asset": asset, "in_seconds": 40, "out_seconds": 70})
+    rows = rundown_of(channel, database_now()).told["items"]
+    assert [(row["file"][-5:], row["in"], row["seconds"]) for row in rows] == [
+        ("2.mp4", 10.0, 20.0),
+        ("3.mp4", 0.0, 10.0),
+    ]
+    assert len({row["key"] for row in rows}) == 2
+
+
+def test_secrets_of_live_sources_stand_beside_the_list_not_in_it(channel: Channel, project: Any) -> None:
+    """S-05."""
+    source = Recorder.objects.create(
+        name="OB", project=project, source_type="srt", address="srt://10.0.0.1:9000?passphrase=averysecretword"
+    )
+    channel.playlist = make_list(project, {"kind": "live", "source": source, "length_seconds": 60})
+    rundown = rundown_of(channel, database_now())
+    assert "averysecretword" not in json.dumps(rundown.told)
+    [told] = rundown.sources.values()
+    assert "averysecretword" in told["url"]
+    assert "averysecretword" in rundown.redact
+
+
+def test_outputs_are_checked_and_their_secrets_taken_out(channel: Channel) -> None:
+    """S-03, S-04, S-05, R-14."""
+    for kind, address in [
+        ("srt", "file:///etc/passwd"),
+        ("srt", "srt://host"),
+        ("rtmp", "rtmp://0.0.0.0/live?listen=1"),
+        ("file", "../../etc/passwd"),
+        ("file", ""),
+        ("hls", "a/b"),
+        ("decklink", "x"),
+        ("udp", "udp://host:1?whatever=1"),
+    ]:
+        with pytest.raises(ValidationError):
+            parse_output(kind, address)
+    output = ChannelOutput.objects.create(channel=channel, type="rtmp", address="rtmp://server.example/live/KEY123")
+    assert output.address == "rtmp://server.example/live"
+    told = config_of("1", output.type, output.address, output.secrets, channel.pk)
+    assert told == {"key": "1", "type": "rtmp", "url": output.address, "secret": {"rtmp_playpath": "KEY123"}}
+    assert port_needed("srt", "srt://0.0.0.0:9000?mode=listener") == ("udp", 9000)
+    assert port_needed("srt", "srt://host:9000") is None
+    assert port_needed("decklink", "2") == ("decklink", 2)
+
+
+def test_a_list_is_copied_to_a_day_and_never_over_another(channel: Channel, project: Any) -> None:
+    """P-01: copy to…"""
+    playlist = make_list(project, {"asset": make_asset(project, "Clip")}, channel=channel, on=DAY)
+    copy = copy_to(playlist, DAY + timedelta(days=1))
+    assert (copy.on, copy.items.count(), copy.is_loop) == (DAY + timedelta(days=1), 1, False)
+    assert playlist.items.count() == 1
+    with pytest.raises(DayTaken, match="already"):
+        copy_to(playlist, DAY + timedelta(days=1))
+
+
+def test_what_is_in_a_list_is_used_and_can_be_replaced(channel: Channel, project: Any) -> None:
+    """A-07, A-08: where-used, withdraw and replace."""
+    clip, other = make_asset(project, "Clip"), make_asset(project, "Other")
+    playlist = make_list(project, {"asset": clip}, {"asset": clip})
+    Channel.objects.update(filler=clip)
+    assert {use.what for use in uses_of([clip.pk])[clip.pk]} == {"playlist List", "filler of One"}
+    assert withdraw(clip, reason="rights", now=database_now(), by="anna", replacement=other) == 3
+    assert {item.asset for item in playlist.items.all()} == {other}
+    assert uses_of([clip.pk])[clip.pk] == []
+
+
+LINE = {"kind": "asset", "title": "Clip", "from_seconds": 0.0, "frames": 0, "repeats": 0, "reason": "", "note": ""}
+
+
+def line(key: str, began: datetime, ended: datetime | None = None, **more: Any) -> dict[str, Any]:
+    moments = {"started_at": began.isoformat(), "ended_at": ended.isoformat() if ended else None}
+    return {**LINE, "key": key, "asset": None, "generation": 1, "seq": 1, **moments, **more}
+
+
+def test_as_run_told_twice_is_written_once_and_only_one_is_open(channel: Channel) -> None:
+    """P-10: append-only, one open entry per channel."""
+    now = database_now()
+    asrun.write(channel, line("1", now), {})
+    asrun.write(channel, line("1", now), {})
+    asrun.write(channel, line("2", now + timedelta(seconds=5), seq=2), {})
+    first, second = AsRunEntry.objects.order_by("seq")
+    assert (first.reason, first.ended_at) == ("lost", now + timedelta(seconds=5))
+    assert second.ended_at is None
+    asrun.write(channel, line("1", now, now + timedelta(seconds=4), reason="played", frames=100), {})
+    first.refresh_from_db()
+    assert (first.reason, first.frames) == ("played", 100), "what the worker knows is better than what we guessed"
+    assert asrun.close_open(channel, now + timedelta(seconds=9), "lost", "gone") == 1
+    asrun.write(channel, line("2", now + timedelta(seconds=5), seq=2), {})
+    second.refresh_from_db()
+    assert second.reason == "lost", "an old word does not open it again"
+    assert AsRunEntry.objects.count() == 2
+
+
+def test_what_is_on_stays_on_though_something_else_was_passed_over_meanwhile(channel: Channel) -> None:
+    """P-10: a fixed start that could not be shown leaves an entry that began later; the film goes on."""
+    now = database_now()
+    asrun.write(channel, line("film", now, frames=100), {})
+    asrun.write(channel, line("bad", now + timedelta(seconds=5), now + timedelta(seconds=5), seq=2, reason="bad"), {})
+    asrun.write(channel, line("film", now, frames=250), {})
+    film = AsRunEntry.objects.get(seq=1)
+    assert (film.ended_at, film.frames, film.reason) == (None, 250, "")
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_a_lost_worker_showed_ends_with_its_last_known_frame(channel: Channel, is_late: bool) -> None:
+    """P-08, P-10: the time off air is nobody's; told before its successor's lines, or by its successor afterwards."""
+    now = database_now()
+    lines = [line("1", now, frames=100), line("1", now + timedelta(seconds=30), generation=2)]
+    for told in reversed(lines) if is_late else lines:
+        asrun.write(channel, told, {})
+    first = AsRunEntry.objects.get(generation=1)
+    assert (first.ended_at, first.reason) == (now + timedelta(seconds=4), "lost")
+    assert AsRunEntry.objects.get(generation=2).ended_at is None
+
+
+def test_as_run_knows_planned_and_actual_and_is_exported(channel: Channel, project: Any, client: Any) -> None:
+    """P-10: CSV, JSON, a page to print; formulas stay words."""
+    clip = make_asset(project, "=Clip <b>", 60)
+    playlist = make_list(project, {"asset": clip}, {"asset": clip}, channel=channel, on=DAY)
+    second = playlist.items.order_by("position")[1]
+    began = begin_of(DAY) + timedelta(seconds=61.5)
+    ended = began + timedelta(seconds=60)
+    told = line(str(second.pk), began, ended, title=clip.title, reason="played", note="fine")
+    asrun.write(channel, told, {})
+    entry = AsRunEntry.objects.get()
+    assert entry.planned_at == begin_of(DAY) + timedelta(seconds=60)
+    [row] = [exports.row_of(each) for each in exports.entries_of(channel, DAY)]
+    assert (row["difference"], row["seconds"], row["reason"]) == (1.5, 60.0, "played")
+    assert exports.entries_of(channel, DAY - timedelta(days=1)) == []
+    assert "'=Clip" in exports.as_csv([entry])
+    from django.contrib.auth.models import User
+
+    client.force_login(User.objects.create_superuser("boss"))
+    for form, kind in (("csv", "text/csv"), ("json", "application/json"), ("html", "text/html")):
+        answer = client.get(f"/channels/{channel.pk}/as-run/{DAY}.{form}")
+        assert answer.status_code == 200
+        assert answer["Content-Type"].startswith(kind)
+        assert b"Clip" in answer.content
+    assert b"<b>" not in client.get(f"/channels/{channel.pk}/as-run/{DAY}.html").content
+    for bad in ("nonsense.csv", f"{DAY}.exe", "2026-13-40.csv"):
+        assert client.get(f"/channels/{channel.pk}/as-run/{bad}").status_code == 404
+
+
+def test_the_plan_is_a_programme_guide(channel: Channel, project: Any) -> None:
+    """P-10: XMLTV ahead."""
+    clip = make_asset(project, "News & more\x01", 1800)
+    make_list(project, {"asset": clip}, {"asset": clip}, channel=channel, on=DAY)
+    root = ElementTree.fromstring(exports.as_xmltv(channel, begin_of(DAY)))
+    programmes = root.findall("programme")
+    assert [each.get("start") for each in programmes] == ["20261117060000 +0100", "20261117063000 +0100"]
+    assert programmes[0].findtext("title") == "News & more"
+
+
+FILES = {
+    "list.m3u": "#EXTM3U\n#EXTINF:60,First\nmedia/one-1.mp4\nTwo\n",
+    "list.xspf": '<playlist xmlns="http://xspf.org/ns/0/"><trackList><track><location>file:///x/one-1.mp4</location>'
+    "</track><track><title>Two</title></track></trackList></playlist>",
+    "list.csv": "title,in,out\none,0:00:05,20\nTwo,,\n",
+    "list.json": '{"items": [{"file": "one-1.mp4", "in": 5, "out": "0:20"}, {"title": "Two"}]}',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_list_is_read_from_other_systems_files(name: str, project: Any) -> None:
+    """P-12: M3U, XSPF, CSV, JSON."""
+    make_asset(project, "one")
+    make_asset(project, "Two")
+    playlist = make_list(project)
+    preview = imports.look(imports.read(name, FILES[name].encode()), Asset.objects.all())
+    assert preview.problems == []
+    assert imports.save(preview, playlist) == 2
+    assert [item.asset.title for item in playlist.items.all() if item.asset] == ["one", "Two"]
+    if name.endswith(("csv", "json")):
+        first = playlist.items.first()
+        assert first is not None
+        assert (first.in_seconds, first.out_seconds) == (5.0, 20.0)
+
+
+def test_bad_lines_are_listed_and_nothing_is_half_imported(project: Any) -> None:
+    """P-12, S-07."""
+    make_asset(project, "one")
+    make_asset(project, "twin")
+    make_asset(project, "twin")
+    playlist = make_list(project, {"asset": make_asset(project, "kept")})
+    content = b"title,in,out\none,,\nmissing,,\none,10,5\none,abc,\ntwin,,\n,,\n"
+    preview = imports.look(imports.read("bad.csv", content), Asset.objects.all())
+    assert [number for number, _ in preview.problems] == [3, 4, 5, 6, 7]
+    assert "not in the library" in preview.problems[0][1]
+    assert "several" in preview.problems[3][1]
+    with pytest.raises(ValueError):
+        imports.save(preview, playlist)
+    assert [item.shown_title for item in playlist.items.all()] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.exe", b"one"),
+        ("x.m3u", b""),
+        ("x.m3u", b"\xff\xfe\x00"),
+        ("x.json", b"{"),
+        ("x.json", b'"text"'),
+        ("x.json", b"[" * 100_000),
+        ("x.xspf", b"<nonsense"),
+        ("x.xspf", b'<!DOCTYPE x [<!ENTITY a "b">]><playlist/>'),
+        ("x.csv", b"a,b\n1,2\n"),
+        ("x.csv", b"x" * 3_000_000),
+    ],
+)
+def test_files_that_make_no_sense_are_refused_in_words(name: str, content: bytes) -> None:
+    """P-12, S-07."""
+    with pytest.raises(imports.NotReadable) as refusal:
+        imports.read(name, content)
+    assert len(str(refusal.value)) > 10

@@ -1,0 +1,62 @@
+"""The playlist form as people type into it: times and warnings before anything is saved."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from playout.models import Playlist
+from playout.tests.test_lists import make_asset
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+
+
+def typed_lines(*assets: Any) -> dict[str, str]:
+    """What the browser sends of a list with these clips."""
+    typed = {"items-TOTAL_FORMS": str(len(assets)), "name": "List", "on": "2026-11-17"}
+    for number, asset in enumerate(assets):
+        empty = ("title", "out_seconds", "length_seconds", "max_late_seconds")
+        typed |= {f"items-{number}-{name}": "" for name in empty}
+        typed |= {f"items-{number}-kind": "asset", f"items-{number}-asset": str(asset.pk)}
+        typed |= {f"items-{number}-in_seconds": "0", f"items-{number}-start": "cut"}
+        typed |= {f"items-{number}-position": str(number), f"items-{number}-start_time": ""}
+    return typed
+
+
+def test_times_follow_what_is_typed_and_nothing_is_saved(project: Any, client: Any, make_member: Any) -> None:
+    """P-01, S-01, S-07: an unsaved list is planned; a bad line says so; what is foreign cannot be chosen."""
+    from station.models import Project
+
+    clip = make_asset(project, "Clip", 60)
+    foreign = make_asset(Project.objects.create(name="Sport", slug="sport"), "Foreign", 60)
+    client.force_login(make_member(project, "operator"))
+    typed = typed_lines(clip, clip, foreign)
+    typed |= {"items-1-start_time": "06:00:30", "items-1-in_seconds": "5", "items-1-out_seconds": "4"}
+    page = client.post("/playlists/times/", typed).content.decode()
+    assert "06:00:30" in page
+    assert "cuts 30 s off what is before it" in page
+    assert "Select a valid choice" in page
+    assert "It ends before it begins." in page
+    assert "Foreign" not in page
+    assert client.get("/playlists/times/").status_code == 405
+    assert not Playlist.objects.exists()
+    odds = [{}, {"items-TOTAL_FORMS": "x"}, {"items-TOTAL_FORMS": "99999999"}, {"on": "nonsense"}]
+    for odd in [*odds, {**typed, "items-0-asset": "9" * 40}]:
+        assert client.post("/playlists/times/", odd).status_code == 200
+
+
+def test_a_long_list_asks_the_database_no_more_often_than_a_short_one(
+    project: Any, client: Any, make_member: Any
+) -> None:
+    """P-01: a day has hundreds of items, and its times are asked for at every key."""
+    clips = [make_asset(project, f"Clip {number}", 10) for number in range(40)]
+    client.force_login(make_member(project, "operator"))
+
+    def queries(*assets: Any) -> int:
+        with CaptureQueriesContext(connection) as asked:
+            page = client.post("/playlists/times/", typed_lines(*assets)).content.decode()
+        assert f"Clip {len(assets) - 1}" in page
+        return len(asked)
+
+    assert queries(*clips) == queries(*clips[:2])

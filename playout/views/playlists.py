@@ -1,0 +1,130 @@
+"""The times of a list, while somebody edits it: asked again whenever the form changes. Nothing is saved here."""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from django import forms
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from assets.models import Asset
+from playout.days import begin_of, day_of
+from playout.models import Channel, Playlist, PlaylistItem
+from playout.timing import Plan, Planned, plan
+from scheduling.models import Recorder
+from station.rights import only_visible
+
+MOST_ROWS = 2000
+MOST_DIGITS = 19  # what PostgreSQL takes for a number
+PREFIX = "items"
+
+
+class Chosen(forms.Field):
+    """One of the rows that were fetched for the whole table."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, **kwargs)
+        self.rows: Mapping[str, Model] = {}
+
+    def to_python(self, value: Any) -> Model | None:
+        if value in self.empty_values:
+            return None
+        try:
+            return self.rows[str(value)]
+        except KeyError:
+            raise ValidationError("Select a valid choice.") from None
+
+
+class RowForm(forms.ModelForm):
+    """One line of the table as it is typed."""
+
+    asset = Chosen()
+    source = Chosen()
+
+    class Meta:
+        model = PlaylistItem
+        fields = ["position", "kind", "asset", "source", "title", "in_seconds", "out_seconds", "length_seconds"]
+        fields += ["start_time", "start", "max_late_seconds"]
+
+    def _get_validation_exclusions(self) -> set[str]:
+        """Nothing that asks the database line by line: rows are fetched, and `clean` says when out is before in."""
+        return {*super()._get_validation_exclusions(), *CHOSEN, "out_seconds"}  # type: ignore[misc]
+
+
+CHOSEN: dict[str, type[Model]] = {"asset": Asset, "source": Recorder}
+
+
+@never_cache
+@require_POST
+@login_required
+def playlist_times(request: HttpRequest) -> HttpResponse:
+    """The fragment beside the form: times, totals, warnings, and what is wrong with a line."""
+    if not request.user.has_perm("playout.view_playlist"):
+        raise PermissionDenied
+    day = _day(request.POST.get("on", ""))
+    playlist = Playlist(name=request.POST.get("name", ""), on=day)
+    return render(request, "playout/times.html", {"plan": planned(request, day), "playlist": playlist})
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _channels(request: HttpRequest) -> list[Channel]:
+    """Whose format counts: that of the channel chosen in the form, or of those that play this list on any day."""
+    rows = only_visible(Channel.objects.all(), request.user, "playout.view_channel")
+    chosen, listed = request.POST.get("channel", ""), request.GET.get("playlist", "")
+    if chosen.isdecimal():
+        return list(rows.filter(pk=int(chosen)))
+    return list(rows.filter(playlist=int(listed))) if listed.isdecimal() else []
+
+
+def planned(request: HttpRequest, day: date | None) -> Plan:
+    now = timezone.now()
+    items, faults = read_rows(request.POST, request)
+    begins_at = begin_of(day) if day else now
+    found = plan(items, begins_at, day or day_of(now), _channels(request), is_dated=day is not None)
+    rows = [
+        Planned(row.item, row.starts_at, row.ends_at, (*faults.get(id(row.item), ()), *row.warnings))
+        for row in found.rows
+    ]
+    return Plan(rows)
+
+
+def read_rows(data: QueryDict, request: HttpRequest) -> tuple[list[PlaylistItem], dict[int, list[str]]]:
+    """The lines in their order, and for each what its form would refuse."""
+    total = data.get(f"{PREFIX}-TOTAL_FORMS", "0")
+    count = min(int(total), MOST_ROWS) if total.isascii() and total.isdigit() else 0
+    known = {name: _known(model, name, data, count, request) for name, model in CHOSEN.items()}
+    items: list[PlaylistItem] = []
+    faults: dict[int, list[str]] = {}
+    for number in range(count):
+        prefix = f"{PREFIX}-{number}"
+        if data.get(f"{prefix}-DELETE") or f"{prefix}-kind" not in data:
+            continue
+        form = RowForm(data, prefix=prefix)
+        for name, rows in known.items():
+            form.fields[name].rows = rows  # type: ignore[attr-defined]
+        form.is_valid()
+        items.append(form.instance)
+        faults[id(form.instance)] = [str(error) for errors in form.errors.values() for error in errors]
+    return sorted(items, key=lambda item: item.position or 0), faults
+
+
+def _known(model: type[Model], name: str, data: QueryDict, count: int, request: HttpRequest) -> dict[str, Model]:
+    """Every row of that kind that any line names and this person may see, asked for once."""
+    named = {data.get(f"{PREFIX}-{number}-{name}", "") for number in range(count)}
+    permission = f"{model._meta.app_label}.view_{model._meta.model_name}"
+    rows = only_visible(model._default_manager.all(), request.user, permission)
+    keys = [int(text) for text in named if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS]
+    return {str(row.pk): row for row in rows.filter(pk__in=keys)}
