@@ -31,6 +31,8 @@ def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequ
     reconcile._swept_at.clear()
     reconcile._epoch = 0
     lifecycle._looked_at_all = -1e9
+    lifecycle._after = 0
+    lifecycle._unlucky.clear()
     planning._synced_version = -1
     queueing._ids.clear()
     sweeping._last = None
@@ -133,10 +135,20 @@ def scheduler(tmp_path: Path, transactional_db: Any) -> Iterator[Any]:
         return running[-1]
 
     yield start
-    for process in running:
-        if process.poll() is None:
-            process.terminate()
-            assert process.wait(30) == 0, log.read_text()
+    asked = [process for process in running if process.poll() is None]
+    for process in asked:
+        process.terminate()
+    codes = [_end(process, 30) for process in asked]
+    assert all(code == 0 for code in codes), f"{codes}\n{log.read_text()}"
+
+
+def _end(process: Any, seconds: float) -> int:
+    """Its exit code. One that lived on would lead in every test after this one."""
+    try:
+        return int(process.wait(seconds))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return int(process.wait())
 
 
 _engines: dict[str, Any] = {}

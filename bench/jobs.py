@@ -220,7 +220,7 @@ def measure_idle_at(stored: int) -> tuple[float, str]:
     with fleet(schedulers=1) as processes:
         with connection.cursor() as cursor:
             cursor.execute(RUNS, {"job": job_row("bench.queued").pk, "count": stored})
-            cursor.execute("VACUUM (FREEZE, ANALYZE) scheduling_run")
+            cursor.execute("VACUUM (FREEZE, ANALYZE)")
             cursor.execute("CHECKPOINT")
         time.sleep(SETTLE_SECONDS)
         pids = {process.pid for process in processes.processes}
@@ -234,6 +234,7 @@ def measure_idle_at(stored: int) -> tuple[float, str]:
 
 
 def measure_run_idle() -> list[Metric]:
+    declare()
     small, small_detail = measure_idle_at(1000)
     large, large_detail = measure_idle_at(1_000_000)
     method = (

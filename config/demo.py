@@ -1,4 +1,4 @@
-"""What a newcomer finds: an administrator, a project, this machine as a node, and a recorder on a test pattern."""
+"""What a newcomer finds: an administrator, a project, this machine as a node, a recorder and a channel."""
 
 import os
 import secrets
@@ -9,9 +9,13 @@ from pathlib import Path
 from django.conf import settings
 from django.contrib.auth.models import User
 
+from config.demo_clips import JOB, ClipsOrder
 from nodes.models import Node
 from nodes.runtimes import runtime_for
 from nodes.runtimes.base import RuntimeFault
+from playout.models import Channel, ChannelOutput, Playlist
+from playout.outputs import OutputType
+from scheduling.jobs.queueing import enqueue
 from scheduling.models import Booking, Recorder, Schedule
 from scheduling.sources import SourceType
 from station.clock import database_now, house_zone
@@ -45,7 +49,19 @@ def ensure_demo() -> Login:
         )
     if not Schedule.objects.exists() and not Booking.objects.exists():
         _make_schedule(project)
+    if not Channel.objects.exists() and not Playlist.objects.exists():
+        _make_channel(project)
     return login
+
+
+def _make_channel(project: Project) -> None:
+    """Off air until somebody presses Start; its clips are made in the background."""
+    playlist = Playlist.objects.create(name="Demo loop", project=project)
+    channel = Channel.objects.create(
+        name="Demo channel", project=project, playlist=playlist, picture=Channel.Picture.P360, video_bitrate="1200k"
+    )
+    ChannelOutput.objects.create(channel=channel, type=OutputType.HLS, address="demo")
+    enqueue(JOB, ClipsOrder(playlist.pk), key=JOB, project_id=project.pk, by="demo")
 
 
 def _make_schedule(project: Project) -> None:

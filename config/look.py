@@ -28,7 +28,11 @@ UNFOLD = {
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": [lambda request: static("airlock/airlock.css")],
-    "SCRIPTS": [lambda request: static("airlock/live.js")],
+    "SCRIPTS": [
+        lambda request: static("airlock/live.js"),
+        lambda request: static("airlock/player.js"),
+        lambda request: static("airlock/labels.js"),
+    ],
     "SIDEBAR": {
         "show_search": False,
         "navigation": [
@@ -42,6 +46,28 @@ UNFOLD = {
                     _page("Punctuality", "timer", "punctuality", "scheduling.view_booking"),
                     _page("Import a calendar", "upload", "import-calendar", "scheduling.add_booking"),
                     _item("Calendar links", "link", "scheduling_calendarfeed", "scheduling.view_calendarfeed"),
+                ],
+            },
+            {
+                "title": "Playout",
+                "items": [
+                    _item("Channels", "live_tv", "playout_channel", "playout.view_channel"),
+                    _item("Playlists", "playlist_play", "playout_playlist", "playout.view_playlist"),
+                    _page("Import a playlist", "playlist_add", "import-playlist", "playout.change_playlist"),
+                    _item("As-run", "receipt_long", "playout_asrunentry", "playout.view_asrunentry"),
+                ],
+            },
+            {
+                "title": "Library",
+                "items": [
+                    _item("Assets", "video_library", "assets_asset", "assets.view_asset"),
+                    _page("Import media", "upload_file", "import-media", "assets.add_import"),
+                    _item("Imports", "input", "assets_import", "assets.view_import"),
+                    _item("Watch folders", "folder_eye", "assets_watchfolder", "assets.view_watchfolder"),
+                    _item("Deliveries", "local_shipping", "assets_delivery", "assets.view_delivery"),
+                    _item("Destinations", "cloud_upload", "assets_destination", "assets.view_destination"),
+                    _page("What goes", "auto_delete", "what-goes", "assets.view_asset"),
+                    _item("Retention", "rule", "assets_retentionrule", "assets.view_retentionrule"),
                 ],
             },
             {
@@ -74,6 +100,7 @@ UNFOLD = {
                 "title": "People",
                 "items": [
                     _item("Users", "person", "auth_user", "auth.view_user"),
+                    _item("API tokens", "key", "station_apitoken", "station.view_apitoken"),
                     _item("Roles", "groups", "auth_group", "auth.view_group"),
                 ],
             },

@@ -10,10 +10,19 @@ from django.contrib.auth.models import Group, Permission
 
 from station.rights import Role
 
+# What engineers set up for the library.
+LIBRARY_RULES = ("destination", "watchfolder", "retentionrule")
 VIEWER = (
     "scheduling.view_recorder",
     "scheduling.view_booking",
     "scheduling.view_schedule",
+    "playout.view_channel",
+    "playout.view_channeloutput",
+    "playout.view_playlist",
+    "playout.view_playlistitem",
+    "playout.view_asrunentry",
+    "assets.view_asset",
+    "assets.view_delivery",
     "station.view_project",
     "station.view_alert",
 )
@@ -26,6 +35,12 @@ OPERATOR = (
     "scheduling.change_schedule",
     "scheduling.view_job",
     "scheduling.view_run",
+    "playout.operate_channel",
+    *(f"playout.{verb}_{name}" for name in ("playlist", "playlistitem") for verb in ("add", "change", "delete")),
+    "assets.change_asset",
+    "assets.operate_asset",
+    "assets.view_import",
+    "assets.add_import",
     "station.acknowledge_alert",
 )
 ENGINEER = (
@@ -41,6 +56,8 @@ ENGINEER = (
     "scheduling.operate_job",
     "scheduling.change_job",
     "scheduling.view_jobworker",
+    *(f"playout.{verb}_{name}" for name in ("channel", "channeloutput") for verb in ("add", "change", "delete")),
+    *(f"assets.{verb}_{name}" for name in LIBRARY_RULES for verb in ("view", "add", "change", "delete")),
     "nodes.view_node",
     "nodes.view_port",
     "nodes.view_reservation",

@@ -42,7 +42,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_AGE = env.int("SESSION_HOURS", default=12) * 3600
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
-DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 40_000  # a playlist of 2,000 items is one form
 
 CONTENT_SECURITY_POLICY = {
     "default-src": "'self'",
@@ -74,6 +74,7 @@ INSTALLED_APPS = [
     "scheduling",
     "nodes",
     "station",
+    "ninja",
     "unfold",
     "unfold.contrib.filters",
     "unfold.contrib.forms",
@@ -167,10 +168,14 @@ SCHEDULER_STEPS = [
     "nodes.health.step",
     "nodes.reconcile.step",
     "scheduling.lifecycle.step",
+    "playout.lifecycle.step",
     "scheduling.planning.step",
     "scheduling.preflight.step",
     "scheduling.jobs.planning.step",
     "scheduling.jobs.sweeping.step",
+    "assets.live.step",
+    "assets.delivering.step",
+    "assets.watching.step",
     "station.delivery.step",
 ]
 SCHEDULER_TICK_SECONDS = env.float("SCHEDULER_TICK_SECONDS", default=15.0)
@@ -188,7 +193,7 @@ LEADER_SILENCE_SECONDS = env.float("LEADER_SILENCE_SECONDS", default=14.0)
 LEADER_LOCK_TRY_SECONDS = env.float("LEADER_LOCK_TRY_SECONDS", default=120.0)
 
 # Where jobs are declared; imported at start, in every process.
-JOB_MODULES = ["scheduling.jobs.housekeeping", *env.list("JOB_MODULES", default=[])]
+JOB_MODULES = ["scheduling.jobs.housekeeping", "assets.jobs", "config.demo_clips", *env.list("JOB_MODULES", default=[])]
 # Runs that fire by themselves are made this long ahead, so that workers start them on the instant.
 JOB_PLAN_AHEAD_SECONDS = env.float("JOB_PLAN_AHEAD_SECONDS", default=10.0)
 # A worker with nothing to do looks at least this often, should a notice ever be lost.
@@ -197,7 +202,11 @@ JOB_WORKER_TICK_SECONDS = env.float("JOB_WORKER_TICK_SECONDS", default=15.0)
 JOB_WORKER_STOP_SECONDS = env.float("JOB_WORKER_STOP_SECONDS", default=10.0)
 
 # Who is told when something about a workload is known anew, by the first word of its owner.
-WORKLOAD_OWNERS = {"booking": "scheduling.lifecycle.look"}
+WORKLOAD_OWNERS = {"booking": "scheduling.lifecycle.look", "channel": "playout.lifecycle.look"}
+# Who is told whenever a booking was looked after.
+BOOKING_FOLLOWERS = ["assets.live.follow"]
+# Who can say where an asset is used, and put another in its place (see assets/usage.py).
+ASSET_USERS = ["playout.usage.PlaylistUse"]
 
 # --- Nodes and workloads ----------------------------------------------------------------------------------------
 
@@ -205,12 +214,15 @@ WORKER_IMAGE = env.str("WORKER_IMAGE", default="airlock-worker:latest")
 WORKER_USER = env.str("WORKER_USER", default="10001:10001")
 WORKER_MEMORY_MB = env.int("WORKER_MEMORY_MB", default=1024)
 WORKER_CPUS = env.float("WORKER_CPUS", default=2.0)
-WORKER_PIDS = env.int("WORKER_PIDS", default=256)
+WORKER_PIDS = env.int("WORKER_PIDS", default=1024)
 NODE_CALL_SECONDS = env.float("NODE_CALL_SECONDS", default=8.0)
 NODE_KEYS_DIR = Path(env.str("NODE_KEYS_DIR", default="") or DATA_DIR / "node-keys").expanduser().resolve()
 NODE_CHECK_SECONDS = env.float("NODE_CHECK_SECONDS", default=5.0)
 NODE_DISK_CHECK_SECONDS = env.float("NODE_DISK_CHECK_SECONDS", default=60.0)
 STATUS_POLL_SECONDS = env.float("STATUS_POLL_SECONDS", default=2.0)
+# Channels are looked at more often; silent for three looks and so many seconds, one is lost.
+PLAYOUT_POLL_SECONDS = env.float("PLAYOUT_POLL_SECONDS", default=1.0)
+PLAYOUT_SILENCE_SECONDS = env.float("PLAYOUT_SILENCE_SECONDS", default=3.0)
 # A moving picture of each recording for people. It costs about as much processor time as the recording itself.
 WORKER_PREVIEW = env.bool("WORKER_PREVIEW", default=True)
 FFMPEG = env.str("FFMPEG", default="")
@@ -223,6 +235,36 @@ RECORD_NOW_MAX = timedelta(hours=env.float("RECORD_NOW_MAX_HOURS", default=4.0))
 MIN_FREE_DISK_MB = env.int("MIN_FREE_DISK_MB", default=512)
 # How long a Start or Stop in the admin waits for the outcome before it says "still under way".
 MANUAL_WAIT_SECONDS = env.float("MANUAL_WAIT_SECONDS", default=8.0)
+
+# --- Playout ----------------------------------------------------------------------------------------------------
+
+# When a broadcast day begins, by the house's clock.
+BROADCAST_DAY_HOUR = env.int("BROADCAST_DAY_HOUR", default=6)
+# A channel that had to be rescued so often within ten minutes waits for a person, or until they are over (P-05).
+MAX_RECOVERIES = env.int("MAX_RECOVERIES", default=3)
+
+# --- The library ------------------------------------------------------------------------------------------------
+
+# A live asset without any progress for so long is an error.
+LIVE_ASSET_TIMEOUT = timedelta(minutes=env.float("LIVE_ASSET_TIMEOUT_MINUTES", default=120.0))
+# The library writes nothing (imports, proxies) when less than this would stay free for recordings.
+LIBRARY_FREE_MB = env.int("LIBRARY_FREE_MB", default=4 * MIN_FREE_DISK_MB)
+# How much memory one ffmpeg may take while it looks into a file.
+PROCESSING_MEMORY_MB = env.int("PROCESSING_MEMORY_MB", default=4096)
+# What may be found by the report: shorter stretches are not mentioned.
+REPORT_BLACK_SECONDS = env.float("REPORT_BLACK_SECONDS", default=0.5)
+REPORT_SILENCE_SECONDS = env.float("REPORT_SILENCE_SECONDS", default=1.0)
+REPORT_FREEZE_SECONDS = env.float("REPORT_FREEZE_SECONDS", default=2.0)
+# Folders that may be watched or imported from, and folders assets may be handed over to.
+IMPORT_ROOTS = env.list("IMPORT_ROOTS", default=[]) or [str(DATA_DIR / "incoming")]
+DELIVERY_ROOTS = env.list("DELIVERY_ROOTS", default=[]) or [str(DATA_DIR / "outgoing")]
+UPLOAD_LIMIT_MB = env.int("UPLOAD_LIMIT_MB", default=4096)
+DELIVERY_TIMEOUT_SECONDS = env.float("DELIVERY_TIMEOUT_SECONDS", default=30.0)
+# The pause after a first failed delivery; each further one is twice as long, up to an hour.
+DELIVERY_BACKOFF_SECONDS = env.float("DELIVERY_BACKOFF_SECONDS", default=15.0)
+# Behind nginx: the internal location that serves RECORDINGS_DIR, like /protected/. Empty: we send the bytes ourselves.
+MEDIA_ACCEL_PREFIX = env.str("MEDIA_ACCEL_PREFIX", default="")
+MEDIA_LINK_HOURS = env.float("MEDIA_LINK_HOURS", default=12.0)
 
 # --- Alerts -----------------------------------------------------------------------------------------------------
 

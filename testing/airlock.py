@@ -42,17 +42,21 @@ class Airlock:
         kept = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
         return {**kept, "DATA_DIR": str(self.data_dir), "PYTHONUNBUFFERED": "1", "LOG_LEVEL": "INFO"}
 
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "up", "--port", str(self.port)],
+                [sys.executable, "manage.py", "up", "--port", str(self.port), *more],
                 env=self.environment(),
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 cwd=ROOT,
             )
-        wait_until(self.is_announced, 90, f"Airlock is up; its log: {self.log}")
+        try:
+            wait_until(self.is_announced, 240, f"Airlock is up; its log: {self.log}")
+        except AssertionError:
+            self.stop(signal.SIGTERM)  # or the next test meets it
+            raise
 
     def is_announced(self) -> bool:
         assert self.process is not None

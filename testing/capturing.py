@@ -33,7 +33,7 @@ class Worker:
         request.add_header("Authorization", f"Bearer {token}")
         with urllib.request.urlopen(request, timeout=5) as answer:
             content = answer.read()
-        return json.loads(content) if path in {"/status", "/end"} else content
+        return content if path.startswith("/preview") else json.loads(content)
 
     def status(self) -> dict[str, Any]:
         try:

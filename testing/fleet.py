@@ -62,3 +62,16 @@ class HandWorker:
 
 def later(seconds: float) -> datetime:
     return database_now() + timedelta(seconds=seconds)
+
+
+def work_off(*names: str, limit: int = 200) -> list[tuple[str, Any]]:
+    """Do everything that waits of these jobs, and what follows from it, in this very thread; (job, outcome) of each."""
+    worker, done = HandWorker(*names), list[tuple[str, Any]]()
+    while len(done) < limit:
+        claimed = worker.claim()
+        if not claimed:
+            return done
+        outcome = worker.execute(claimed[0])
+        worker.finish(claimed[0], outcome)
+        done.append((worker.specs[claimed[0].job_id].name, outcome))
+    raise AssertionError(f"there is no end to it: {done[-3:]}")

@@ -43,6 +43,22 @@ PAGES = [
     "scheduling/run/",
     "scheduling/run/1/change/",
     "scheduling/jobworker/",
+    "playout/channel/",
+    "playout/channel/add/",
+    "playout/channel/1/change/",
+    "playout/playlist/",
+    "playout/playlist/1/change/",
+    "playout/asrunentry/",
+    "import-playlist/",
+    "assets/asset/",
+    "assets/asset/1/change/",
+    "assets/import/",
+    "import-media/",
+    "what-goes/",
+    "assets/destination/add/",
+    "assets/watchfolder/add/",
+    "assets/retentionrule/add/",
+    "assets/delivery/",
     "nodes/node/",
     "nodes/node/1/change/",
     "nodes/workload/",
@@ -53,6 +69,10 @@ PAGES = [
     "auth/user/",
     "auth/group/",
 ]
+
+
+# On the dark phone only what differs there is looked at again: the colours.
+WHAT_DIFFERS = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +159,7 @@ def at(page: Any, name: str, moment: datetime) -> None:
 
 def press(page: Any, name: str, submit: str) -> None:
     """A button of the page, then the one of its dialog."""
-    page.locator(f'a:has-text("{name}"), button:has-text("{name}")').first.click()
+    page.locator(f'text="{name}"').first.click()
     page.get_by_role("button", name=submit, exact=True).last.click()
 
 
@@ -234,12 +254,94 @@ def test_run_a_job_now_and_see_how_it_went(airlock: Airlock, page: Any) -> None:
     page.locator(".airlock-badge-green", has_text="active").first.wait_for()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1360, 390])
+def test_start_the_demo_channel_watch_skip_pause_and_stop(airlock: Airlock, page: Any) -> None:
+    """P-01, P-02, P-10: the picture moves, the buttons do what they say, as-run tells."""
+    page.goto(f"{airlock.url}admin/playout/playlist/1/change/")
+    wait_until(lambda: _has_ready_clips(page), 120, "the demo's clips are made and ready", pause=2)
+    page.goto(f"{airlock.url}admin/playout/channel/1/change/")
+    press(page, "Start", "Start")
+    page.get_by_text("Demo channel is on air from local.").wait_for()
+    now = page.locator("[hx-get$='/now/']")
+    now.get_by_text("on air", exact=False).first.wait_for()
+    still = page.locator("img[id^=channel-still]")
+    first = wait_until(lambda: _loaded(still), 40, "a picture", pause=0.5)
+    wait_until(lambda: _loaded(still) not in {None, first}, 20, "the picture moves", pause=0.5)
+    now.get_by_text("Demo moving pattern").first.wait_for()
+    press(page, "Skip", "Skip")
+    page.get_by_text("Demo channel goes on to the next item.").wait_for()
+    now.get_by_text("skipped by hand").first.wait_for()
+    now.get_by_text("Demo colour wheel").first.wait_for()
+    press(page, "Pause", "Pause")
+    now.get_by_text("paused").first.wait_for()
+    press(page, "Play", "Play")
+    now.get_by_text("playing").first.wait_for()
+    page.locator("text=Cue…").first.click()
+    page.locator("select[name=item]").select_option(label="Demo universe")
+    page.get_by_role("button", name="Cue", exact=True).last.click()
+    page.get_by_text("Demo channel has its next item.").wait_for()
+    now.locator("div", has_text=re.compile("^Next")).get_by_text("Demo universe").wait_for()
+    page.locator("[data-airlock-watch] summary").click()
+    video = page.locator("[data-airlock-watch] video")
+    wait_until(lambda: video.evaluate("video => video.currentTime") > 1.5, 40, "the preview plays")
+    page.locator("[data-airlock-watch] summary").click()
+    press(page, "Stop", "Stop")
+    page.get_by_text("Demo channel is off air.").wait_for()
+    page.get_by_role("link", name="to print").first.click()
+    page.get_by_text("skipped by hand").first.wait_for()
+    page.goto(f"{airlock.url}admin/playout/asrunentry/")
+    page.get_by_text("Demo moving pattern").first.wait_for()
+    assert page.troubles == []
+
+
+def test_sort_a_playlist_by_hand_and_read_its_times(airlock: Airlock, page: Any) -> None:
+    """P-01, P-09: times and warnings follow what is typed and dragged; what is saved is what was seen."""
+    page.set_viewport_size({"width": 1900, "height": 1700})
+    page.goto(f"{airlock.url}admin/playout/playlist/1/change/")
+    wait_until(lambda: _has_ready_clips(page), 120, "the demo's clips are made and ready", pause=2)
+    times = page.locator("table.airlock-table")
+    page.fill("#id_items-0-out_seconds", "5")
+    page.keyboard.press("Tab")
+    wait_until(lambda: "45 s" in times.inner_text(), 20, "the length follows what is typed")
+    page.fill("#id_items-0-out_seconds", "2")
+    page.fill("#id_items-0-in_seconds", "4")
+    page.keyboard.press("Tab")
+    wait_until(lambda: "It ends before it begins." in times.inner_text(), 20, "nonsense is said beside the line")
+    page.fill("#id_items-0-in_seconds", "0")
+    page.fill("#id_items-0-out_seconds", "")
+    handle = page.locator("#items-group tbody.original").nth(2).locator("text=drag_indicator").bounding_box()
+    target = page.locator("#items-group tbody.original").nth(0).bounding_box()
+    page.mouse.move(handle["x"] + 9, handle["y"] + 9)
+    page.mouse.down()
+    for step in range(1, 13):
+        page.mouse.move(handle["x"] + 9, handle["y"] + (target["y"] + 20 - handle["y"]) * step / 12, steps=4)
+    page.mouse.up()
+    order = ["Demo universe", "Demo moving pattern", "Demo colour wheel"]
+    wait_until(lambda: _titles(times) == order, 20, "the times follow the new order")
+    page.get_by_role("button", name="Save and continue editing").click()
+    page.get_by_text("was changed successfully").wait_for()
+    assert _titles(page.locator("table.airlock-table")) == order
+
+
+def _titles(times: Any) -> list[str]:
+    return [row for row in times.locator("tbody td:nth-child(3)").all_inner_texts() if row]
+
+
+def _has_ready_clips(page: Any) -> bool:
+    page.reload()
+    text = page.locator("table.airlock-table").inner_text() if page.locator("table.airlock-table").count() else ""
+    return text.count("Demo") == 3 and "not ready" not in text
+
+
+def _loaded(still: Any) -> Any:
+    """The address of what is shown, once it is a picture."""
+    return still.evaluate("image => image.naturalWidth > 10 ? image.src : null") if still.count() else None
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1360), ("dark", 390)])
 def test_no_page_has_an_accessibility_violation_or_a_console_error(
     airlock: Airlock, chromium: Any, logged_in: Any, scheme: str, width: int, tmp_path: Path
 ) -> None:
-    """Every page of ours, light and dark, desk and phone; the pictures are kept under .cache/screenshots."""
+    """Every page of ours, on a light desk and a dark phone; the pictures are kept under .cache/screenshots."""
     from axe_playwright_python.sync_playwright import Axe
 
     shots = Path(__file__).resolve().parents[2] / ".cache" / "screenshots"
@@ -258,7 +360,7 @@ def test_no_page_has_an_accessibility_violation_or_a_console_error(
         page.screenshot(path=shots / f"{name}-{scheme}-{width}.png")
         overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert overflow <= 0, f"{path} is wider than the screen by {overflow} px"
-        result = Axe().run(page)
+        result = Axe().run(page) if width > 1000 else Axe().run(page, options=WHAT_DIFFERS)
         serious = [entry for entry in result.response["violations"] if entry["impact"] in {"serious", "critical"}]
         if serious:
             found[path] = [f"{entry['id']}: {entry['nodes'][0]['html'][:120]}" for entry in serious]

@@ -10,18 +10,21 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from assets.delivering import want
+from assets.models import Asset, Destination, Import, RetentionRule, WatchFolder
 from nodes.models import Node, Port, Reservation, Workload
+from playout.models import AsRunEntry, Channel, ChannelOutput, Playlist, PlaylistItem, Recovery
 from scheduling.bookings import book
 from scheduling.calendars import make_feed
 from scheduling.jobs.fleet import register
 from scheduling.jobs.queueing import run_by_hand
 from scheduling.models import Recorder, Schedule
-from station import audit
+from station import audit, tokens
 from station.alerts import raise_alert
 from station.models import AlertRoute
 from station.models.alert import AlertDelivery
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [pytest.mark.django_db]
 
 MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
 
@@ -60,7 +63,35 @@ def one_of_each(project: Any, admin_user: User) -> None:
     assert AlertDelivery.objects.filter(alert=alert).exists()
     audit.record("anna", "change", recorder, before={"name": "a"}, after={"name": "b"})
     run_by_hand("runs.retention", by="anna")
+    tokens.make(admin_user, "desk", now=now, by="anna")
     register(heavy=1, light=8, only=[], now=now)
+    fill_library(project)
+    fill_playout(project)
+
+
+def fill_playout(project: Any) -> None:
+    now = timezone.now()
+    playlist = Playlist.objects.create(name="Loop", project=project)
+    PlaylistItem.objects.create(playlist=playlist, asset=Asset.objects.get())
+    PlaylistItem.objects.create(playlist=playlist, position=1, kind="slate", length_seconds=5)
+    channel = Channel.objects.create(name="One", project=project, playlist=playlist)
+    ChannelOutput.objects.create(channel=channel, type="udp", address="udp://239.1.1.1:5000")
+    AsRunEntry.objects.create(channel=channel, generation=1, seq=1, kind="asset", title="Clip", started_at=now)
+    Recovery.objects.create(channel=channel, kind="restart", reason="x", by="y", lost_at=now, noticed_at=now)
+
+
+def fill_library(project: Any) -> None:
+    now = timezone.now()
+    asset = Asset.objects.create(project=project, title="Clip", state="ready", origin="import", created_at=now)
+    destination = Destination.objects.create(
+        project=project, name="MAM", connector="folder", config={"path": "/srv/outgoing"}
+    )
+    want(asset, destination, now=now, by="anna")
+    WatchFolder.objects.create(name="Cameras", project=project, path="/srv/incoming")
+    Import.objects.create(
+        project=project, state="refused", way="upload", name="a.txt", source="/x", fingerprint="1", created_at=now
+    )
+    RetentionRule.objects.create(project=project, max_age_days=30)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)
@@ -116,6 +147,7 @@ def test_bad_fields_are_explained_and_nothing_is_stored(admin_user: User, projec
         "address": "srt://h:9000",
         "new_secret": "short",
         "container": "mpegts",
+        "split_minutes": "0",
         "picture_size": "big",
         "video_bitrate": "4M",
         "folder_template": "../{nonsense}",

@@ -11,11 +11,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from nodes.models import Node, Workload
+from playout.models import Channel
 from scheduling.bookings import book
 from scheduling.models import Booking, Recorder
 from station.models import AuditEntry, Membership, Project
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [pytest.mark.django_db]
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_an_engineer_cannot_move_a_recorder_into_a_foreign_project(
 
 def form_data(recorder: Recorder, **changes: Any) -> dict[str, Any]:
     names = ["name", "source_type", "address", "container", "folder_template", "picture_size", "video_bitrate"]
-    names += ["node_labels", "pad_before_seconds", "pad_after_seconds"]
+    names += ["split_minutes", "node_labels", "pad_before_seconds", "pad_after_seconds"]
     return {
         **{name: getattr(recorder, name) for name in names},
         "project": recorder.project_id,
@@ -212,6 +213,36 @@ def test_a_hostile_name_cannot_script_the_admin(admin_user: User, project: Proje
         assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
 
 
+def test_a_foreign_channel_is_404_in_every_form(project: Project, sport: Project, make_member: Any) -> None:
+    """S-01, A-09: page, picture, as-run, guide and buttons."""
+    channel = Channel.objects.create(name="Sport one", project=sport)
+    client = client_of(make_member(project, "engineer"))
+    paths = ["now/", "as-run/today.csv", "as-run/today.json", "as-run/today.html", "guide.xml"]
+    urls = [f"/channels/{channel.pk}/{path}" for path in paths]
+    urls += [f"/media/live/{channel.pk}/{name}" for name in ("index.m3u8", "frame.jpg", "..%2fframe.jpg")]
+    urls += [reverse("admin:playout_channel_change", args=[channel.pk])]
+    for url in urls:
+        assert client.get(url).status_code == 404, url
+        assert Client().get(url).status_code in {302, 404}, url
+    for word in ("start", "stop", "play", "pause", "skip", "move"):
+        url = reverse(f"admin:playout_channel_{word}_channel", args=[channel.pk])
+        assert client.post(url, {"_form_submitted": "on"}).status_code == 404, url
+    channel.refresh_from_db()
+    assert not channel.is_wanted
+
+
+@pytest.mark.parametrize(("role", "status"), [("viewer", 403), ("operator", 200)])
+def test_only_who_may_operate_starts_a_channel(role: str, status: int, project: Project, make_member: Any) -> None:
+    """S-01, S-02: POST by an operator; a GET changes nothing."""
+    channel = Channel.objects.create(name="News one", project=project)
+    client = client_of(make_member(project, role))
+    url = reverse("admin:playout_channel_start_channel", args=[channel.pk])
+    client.get(url)
+    channel.refresh_from_db()
+    assert not channel.is_wanted
+    assert client.post(url, {"_form_submitted": "on"}).status_code == status
+
+
 @pytest.mark.parametrize("role", ["viewer", "operator", "engineer"])
 def test_every_page_a_role_may_open_opens_and_shows_nothing_foreign(
     role: str, project: Project, sport: Project, recorders: Any, make_member: Any
@@ -227,7 +258,7 @@ def test_every_page_a_role_may_open_opens_and_shows_nothing_foreign(
             page = answer.content.decode()
             assert "Sport" not in page, model
             assert "Orphan cam" not in page, model
-    expected = {"viewer": 5, "operator": 7, "engineer": 14}
+    expected = {"viewer": 10, "operator": 13, "engineer": 23}
     assert len(opened) == expected[role], opened
 
 

@@ -78,6 +78,7 @@ def test_a_planted_secret_is_found_nowhere(
         "source_type": "srt",
         "address": f"srt://127.0.0.1:{port}?passphrase={SECRET}&mode=caller",
         "container": "mpegts",
+        "split_minutes": "0",
         "picture_size": "320x180",
         "video_bitrate": "300k",
         "folder_template": "{project}/{recorder}",
