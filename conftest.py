@@ -14,10 +14,11 @@ from testing.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
-def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def plain_environment(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain static files, a run folder per test, and nothing remembered from another test's database."""
     from nodes import orphans, reconcile, runtimes
     from scheduling import lifecycle
+    from scheduling import planning as rules
     from scheduling.jobs import planning, queueing, sweeping
 
     settings.STORAGES = {
@@ -26,6 +27,9 @@ def plain_environment(settings: Any, tmp_path: Path, request: pytest.FixtureRequ
     }
     settings.DATA_DIR = tmp_path / "data"
     settings.RECORDINGS_DIR = tmp_path / "media"
+    # A busy machine takes smaller bites of the same work; only the tests of the bites themselves are about that.
+    for bitten in (rules, lifecycle):
+        monkeypatch.setattr(bitten, "PASS_SECONDS", 60.0)
     runtimes._installation.cache_clear()
     orphans._first_seen.clear()
     reconcile._swept_at.clear()

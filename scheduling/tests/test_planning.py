@@ -158,8 +158,7 @@ def test_a_rule_that_cannot_be_planned_is_an_alert_and_the_others_go_on(
     assert Alert.objects.get().key == f"planning:schedule:{evening.pk}"
 
 
-def test_a_dense_rule_is_planned_in_bites(camera: Recorder, monkeypatch: Any) -> None:
-    monkeypatch.setattr(planning, "PASS_SECONDS", 60.0)  # a busy machine takes smaller bites, which is not meant here
+def test_a_dense_rule_is_planned_in_bites(camera: Recorder) -> None:
     dense = Schedule.objects.create(
         name="Dense",
         recorder=camera,
@@ -175,6 +174,18 @@ def test_a_dense_rule_is_planned_in_bites(camera: Recorder, monkeypatch: Any) ->
     plan_ahead(dense, NOW)
     found = starts(dense)
     assert len(found) == 2 * planning.WINDOWS_PER_PASS == len(set(found))
+
+
+def test_a_slow_machine_plans_in_smaller_bites_and_misses_nothing(
+    evening: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-09: the leader has to speak in between; each pass gets on by at least one window."""
+    monkeypatch.setattr(planning, "PASS_SECONDS", -1.0)
+    passes = 0
+    while not plan_ahead(evening, NOW).is_complete:
+        passes += 1
+        assert len(starts(evening)) == passes
+    assert (passes, len(starts(evening))) == (13, 14)
 
 
 def test_an_edit_replans_only_planned_bookings_and_says_which(evening: Schedule) -> None:
