@@ -33,6 +33,7 @@ class Keeper:
     def __init__(self, ref: int, light: LightLane) -> None:
         self._ref, self._light = ref, light
         self._held: dict[UUID, Attempt] = {}
+        self._newest: dict[int, Attempt] = {}
         self._lock = threading.Condition()
         self._connection: Any = None
         self._beat_due = time.monotonic() + IDLE_BEAT_SECONDS
@@ -56,18 +57,20 @@ class Keeper:
 
     def hold(self, attempt: Attempt) -> None:
         with self._lock:
-            doubles = [held for held in self._held.values() if held.run.id == attempt.run.id] if self._held else []
-            self._held[attempt.run.token] = attempt
+            older = self._newest.get(attempt.run.id)
+            self._held[attempt.run.token] = self._newest[attempt.run.id] = attempt
             self._beat_due = min(self._beat_due, time.monotonic() + attempt.spec.heartbeat_seconds)
             self._lock.notify()
-        for old in doubles:  # we were frozen, lost it, and have it again: only the new claim counts
-            old.tell_to_stop(TAKEN)
+        if older is not None:  # we were frozen, lost it, and have it again: only the new claim counts
+            older.tell_to_stop(TAKEN)
 
     def let_go(self, tokens: list[UUID]) -> None:
         """Before their end is written: from here on no heartbeat of ours touches them."""
         with self._lock:
             for token in tokens:
-                self._held.pop(token, None)
+                gone = self._held.pop(token, None)
+                if gone is not None and self._newest.get(gone.run.id) is gone:
+                    del self._newest[gone.run.id]
 
     def beat_now(self) -> None:
         """Somebody was told to be cancelled: ask at once."""
