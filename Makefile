@@ -32,7 +32,8 @@ run: $(VENV)/.runtime ## set everything up and run it (PORT=8123 DATA_DIR=/some/
 	@exec $(BIN)/python manage.py up --host $(HOST) --port $(PORT)
 
 test: $(VENV)/.dev ## run the tests; with a Docker Engine at hand the Docker tier too
-	$(BIN)/python -m pytest -m "not alone" $(ARGS)
+	$(BIN)/python -m pytest $(or $(ARGS),-m "not alone and not paced")
+	$(if $(ARGS),,$(BIN)/python -m pytest -n 2 -m paced)
 	$(if $(ARGS),,$(BIN)/python -m pytest -n 0 -m alone)
 
 check: $(VENV)/.dev ## lint, format, types, import contract, deploy check, migrations

@@ -108,7 +108,8 @@ def run_ffmpeg(
                 memory_mb=settings.PROCESSING_MEMORY_MB,
             )
         except CannotConfine as error:
-            raise NotDecoded(f"This machine cannot keep ffmpeg away from the network: {error}") from error
+            # No fault of the file: another worker may be able to.
+            raise NotNow(f"This machine cannot keep ffmpeg away from the network: {error}") from error
         _say_once_what_is_missing()
         command = [binary.path, "-hide_banner", "-nostdin", "-nostats", "-loglevel", "info", "-progress", "pipe:1"]
         command += ["-stats_period", "0.5", *inputs, *outputs]

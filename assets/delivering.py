@@ -206,6 +206,8 @@ def parcel_of(delivery: Delivery, run: RunContext) -> Parcel:
     """Everything the other side is told."""
     asset = delivery.asset
     parts = list(asset.parts.filter(is_readable=True).select_related("node"))
+    if not parts:
+        raise NotDelivered("There is no readable file to deliver. Process the asset again.")
     files = [PartFile(path_of(part), part.number, part.sha256) for part in parts]
     facts = {
         "title": asset.title,

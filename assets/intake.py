@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef
 
 from assets import probing, processing
@@ -115,12 +115,15 @@ def again(row: Import, *, now: datetime, by: str) -> bool:
     path = Path(row.source)
     if row.state != State.REFUSED or not path.is_file():
         return False
-    with transaction.atomic():
-        # As it is now: it may have been mended, or put aside.
-        changes = {"fingerprint": fingerprint_of(path), "size_bytes": path.stat().st_size}
-        moved = row.move(State.WAITING, now=now, by=by, note="again, by hand", error="", **changes)
-        if moved:
-            _queue(row, by)
+    # As it is now: it may have been mended, or put aside.
+    changes = {"fingerprint": fingerprint_of(path), "size_bytes": path.stat().st_size}
+    try:
+        with transaction.atomic():
+            moved = row.move(State.WAITING, now=now, by=by, note="again, by hand", error="", **changes)
+            if moved:
+                _queue(row, by)
+    except IntegrityError:
+        return False  # as it is now, another import has it
     return moved
 
 
@@ -337,7 +340,10 @@ def sweep_uploads(now: datetime) -> int:
     waiting = set(Import.objects.filter(way=Import.Way.UPLOAD, state__in=UNFINISHED).values_list("source", flat=True))
     folder = imports_dir() / UPLOADS
     for path in folder.iterdir() if folder.is_dir() else []:
-        is_old = now.timestamp() - path.stat().st_mtime > UPLOADS_KEPT_SECONDS
+        try:
+            is_old = now.timestamp() - path.stat().st_mtime > UPLOADS_KEPT_SECONDS
+        except FileNotFoundError:
+            continue  # its upload has just ended
         if is_old and str(path / "upload") not in waiting:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
             count += 1

@@ -69,7 +69,7 @@ def progress(run: RunContext, asset: Asset, what: str) -> Callable[[float], None
     return tell
 
 
-@step(Kind.PROBE, "Find out what is in the files", 0.5 * HOUR)
+@step(Kind.PROBE, "Find out what is in the files", 6 * HOUR)
 def probe(run: RunContext, asset: Asset) -> Found:
     """Every part. One that cannot be read is left out and said; only if none can be read there is no asset."""
     parts = list(asset.parts.select_related("node"))
@@ -79,6 +79,7 @@ def probe(run: RunContext, asset: Asset) -> Found:
     probes: dict[int, probing.Probe] = {}
     faults = [f"{part.path} cannot be seen." for part in parts if part.number not in seen]
     lengths: dict[int, tuple[int, float]] = {part.number: (0, 0.0) for part in parts if part.number not in seen}
+    told: dict[int, dict[str, Any]] = {}
     for place, part in enumerate(parts):
         run.report(100 * place / len(parts), f"part {part.number}")
         path = seen.get(part.number)
@@ -89,16 +90,18 @@ def probe(run: RunContext, asset: Asset) -> Found:
             lengths[part.number] = (0, 0.0)
             found = None
         if path is None or found is None:
-            AssetPart.objects.filter(pk=part.pk).update(is_readable=False)
+            told[part.pk] = {"is_readable": False}
             continue
         probes[part.number] = found
         if found.pictures and _must_be_counted(part):
             lengths[part.number] = probing.count_pictures(path)
         seconds = part.seconds or found.duration_seconds or 0.0
         size = path.stat().st_size
-        AssetPart.objects.filter(pk=part.pk).update(is_readable=True, seconds=seconds, size_bytes=size)
-    if not probes:
+        told[part.pk] = {"is_readable": True, "seconds": seconds, "size_bytes": size}
+    if not probes:  # nothing is written of that: what was readable yesterday may be so for another worker
         raise NotDecoded(faults[0])
+    for pk, facts in told.items():
+        AssetPart.objects.filter(pk=pk).update(**facts)
     technical, changes = describe(asset, list(probes.values()), lengths)
     changes["error"] = " ".join(faults)
     if len(seen) < len(parts):  # it exists, but not here: whatever its length, something is missing

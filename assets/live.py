@@ -18,7 +18,7 @@ from assets import processing
 from assets.models import Asset, AssetPart
 from nodes import workloads
 from scheduling.models import Booking
-from scheduling.outcomes import DISK_FULL, TOLERATED_SECONDS, find_gaps, missing_of
+from scheduling.outcomes import DISK_FULL, find_gaps, missing_of
 from station.alerts import raise_alert, resolve_alert
 from station.clock import house_zone, is_pretended
 from station.models.alert import Severity
@@ -166,7 +166,7 @@ def with_edges(
     edges = [(LATE, wanted_from, min(firsts, default=None)), (EARLY, max(lasts, default=None), wanted_until)]
     found = [gap for gap in gaps if gap.get("reason") not in EDGES]
     for reason, begin, end in edges:
-        if begin and end and (end - begin).total_seconds() > TOLERATED_SECONDS:
+        if begin and end and (end - begin).total_seconds() > settings.TOLERATED_GAP_SECONDS:
             seconds = round((end - begin).total_seconds(), 3)
             stamps = {
                 "from_at": begin.isoformat(timespec="milliseconds"),
@@ -210,7 +210,7 @@ def refine(asset: Asset, lengths: dict[int, tuple[int, float]]) -> dict[str, Any
     missing = missing_of(parts, gaps, asset.wanted_from_at, asset.wanted_until_at)
     return {
         "gaps": gaps,
-        "is_complete": _was_complete(asset) and missing <= TOLERATED_SECONDS,
+        "is_complete": _was_complete(asset) and missing <= settings.TOLERATED_GAP_SECONDS,
         "frames": sum(part["frames"] for part in parts),
         "completeness_percent": completeness(parts, gaps, asset.wanted_from_at, asset.wanted_until_at),
     }

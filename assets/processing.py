@@ -198,6 +198,8 @@ def settle(asset: Asset, now: datetime) -> None:
     probe = next((step for step in steps if step.kind == Kind.PROBE), None)
     if asset.state == State.PARTIAL and asset.is_complete and probe is not None and not probe.failed_at:
         asset.move(State.PROCESSING, now=now, note="what was missing is there now")
+    if asset.state == State.READY and not asset.is_complete and probe is not None and not probe.failed_at:
+        asset.move(State.PROCESSING, now=now, note="something of it is missing now")
     if asset.state != State.PROCESSING:
         return
     if probe is None or probe.failed_at:

@@ -220,6 +220,8 @@ NODE_KEYS_DIR = Path(env.str("NODE_KEYS_DIR", default="") or DATA_DIR / "node-ke
 NODE_CHECK_SECONDS = env.float("NODE_CHECK_SECONDS", default=5.0)
 NODE_DISK_CHECK_SECONDS = env.float("NODE_DISK_CHECK_SECONDS", default=60.0)
 STATUS_POLL_SECONDS = env.float("STATUS_POLL_SECONDS", default=2.0)
+# How long a worker may take to answer; a channel's must be quicker, or a lost machine is noticed too late.
+WORKER_ANSWER_SECONDS = env.float("WORKER_ANSWER_SECONDS", default=2.0)
 # Channels are looked at more often; silent for three looks and so many seconds, one is lost.
 PLAYOUT_POLL_SECONDS = env.float("PLAYOUT_POLL_SECONDS", default=1.0)
 PLAYOUT_SILENCE_SECONDS = env.float("PLAYOUT_SILENCE_SECONDS", default=3.0)
@@ -233,6 +235,8 @@ FAILPOINT = env.str("FAILPOINT", default="")
 
 RECORD_NOW_MAX = timedelta(hours=env.float("RECORD_NOW_MAX_HOURS", default=4.0))
 MIN_FREE_DISK_MB = env.int("MIN_FREE_DISK_MB", default=512)
+# A recording that lacks less than this is complete.
+TOLERATED_GAP_SECONDS = env.float("TOLERATED_GAP_SECONDS", default=5.0)
 # How long a Start or Stop in the admin waits for the outcome before it says "still under way".
 MANUAL_WAIT_SECONDS = env.float("MANUAL_WAIT_SECONDS", default=8.0)
 

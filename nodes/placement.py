@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db.models import Count, Q
 
 from nodes.models import Node, Reservation, Workload
+from nodes.runtimes import here
 from station.redaction import redact
 
 MEGABYTE = 1024 * 1024
@@ -72,6 +73,8 @@ def why_not(node: Node, needs: Needs, now: datetime) -> str:
     missing = needs.labels - node.label_set
     if missing:
         return f"lacks the label {', '.join(sorted(missing))}"
+    if node.is_elsewhere(here()):
+        return "is looked after by another machine's scheduler"
     if node.is_draining:
         return "is being drained"
     if node.state == Node.State.DOWN:

@@ -11,7 +11,7 @@ from nodes import reach
 from nodes.models import Node, Workload
 from nodes.reach import PLAYOUT, SEALED, UNREACHABLE, VANISHED, Doubt
 from nodes.runtimes.base import Observed, Runtime, RuntimeFault, Status
-from nodes.workerclient import TIMEOUT_SECONDS, WorkerHangs, WorkerSilent, fetch_status, send_end
+from nodes.workerclient import WorkerHangs, WorkerSilent, fetch_status, send_end
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
 from station.models.alert import Severity
@@ -35,7 +35,7 @@ def watch(workload: Workload, runtime: Runtime) -> None:
     # It was silent the last time, and may be off air: ask its engine and everybody else while it is waited for.
     doubt = reach.ask_around(workload, runtime) if is_channel and workload.missed_looks else None
     try:
-        status = fetch_status(workload, reach.PATIENCE_SECONDS if is_channel else TIMEOUT_SECONDS)
+        status = fetch_status(workload, reach.PATIENCE_SECONDS if is_channel else None)
         if _thinks_otherwise(status, workload.spec.get("ends_at")):
             status = send_end(workload, workload.spec["ends_at"])
     except CannotOpen as fault:

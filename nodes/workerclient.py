@@ -5,6 +5,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
+
 from nodes.models import Workload
 from nodes.runtimes import simulated
 from nodes.workloads import token_of
@@ -12,7 +14,6 @@ from nodes.workloads import token_of
 ANSWER_LIMIT_BYTES = 4 * 1024 * 1024
 # Closed parts are told a few times over, should a look have been lost; then they are not asked for any more.
 PARTS_AGAIN = 10
-TIMEOUT_SECONDS = 2.0
 
 
 class WorkerSilent(Exception):
@@ -31,12 +32,13 @@ class Reply:
 
 
 def _call(
-    workload: Workload, method: str, path: str, body: bytes | None = None, *, seconds: float = TIMEOUT_SECONDS
+    workload: Workload, method: str, path: str, body: bytes | None = None, *, seconds: float | None = None
 ) -> Reply:
     if simulated.world is not None:
         return Reply(http.client.OK, "application/json", json.dumps(simulated.world.status(workload.name)).encode())
     host = workload.node.worker_host
-    connection = http.client.HTTPConnection(host, workload.control_port, timeout=seconds)
+    limit = settings.WORKER_ANSWER_SECONDS if seconds is None else seconds
+    connection = http.client.HTTPConnection(host, workload.control_port, timeout=limit)
     try:
         connection.request(method, path, body, headers={"Authorization": f"Bearer {token_of(workload)}"})
         response = connection.getresponse()
@@ -64,7 +66,7 @@ def _json(workload: Workload, reply: Reply) -> dict[str, Any]:
     return answer
 
 
-def fetch_status(workload: Workload, seconds: float = TIMEOUT_SECONDS) -> dict[str, Any]:
+def fetch_status(workload: Workload, seconds: float | None = None) -> dict[str, Any]:
     known = _closed_parts(workload) - PARTS_AGAIN
     path = f"/status?parts_after={known}" if known > 0 else "/status"
     return _json(workload, _call(workload, "GET", path, seconds=seconds))

@@ -38,6 +38,8 @@ def collect(channel: Channel, workload: Workload) -> int:
             break
         entries = sorted(answer["entries"], key=lambda entry: (entry["generation"], entry["seq"]))
         with transaction.atomic():
+            # The channel first, as everybody does who moves it and then closes its lines: or two wait for each other.
+            Channel.objects.select_for_update(no_key=True).get(pk=channel.pk)
             for entry in entries:
                 write(channel, entry, plans)
             channel.asrun_revision = int(answer["revision"])

@@ -127,12 +127,16 @@ class Arming:
             logger.info("Took over what an older leader had claimed. count=%s", len(rows))
 
     def _hold(self, entries: Sequence[tuple[datetime, int]], now: datetime) -> None:
-        late = [pk for opens_at, pk in entries if opens_at < now - timedelta(seconds=1)]
-        given_up = set(give_up_late(late, now)) if late else set()
+        """What is on time first: giving up what is late takes a moment each, and may be many after a long silence."""
+        late = [entry for entry in entries if entry[0] < now - timedelta(seconds=1)]
+        self._push([entry for entry in entries if entry not in set(late)])
+        given_up = set(give_up_late([pk for _, pk in late], now)) if late else set()
+        self._push([entry for entry in late if entry[1] not in given_up])
+
+    def _push(self, entries: Sequence[tuple[datetime, int]]) -> None:
         with self._changed:
             for opens_at, pk in entries:
-                if pk not in given_up:
-                    heapq.heappush(self._heap, (opens_at - self._launch_ahead, pk))
+                heapq.heappush(self._heap, (opens_at - self._launch_ahead, pk))
             self._changed.notify_all()
 
     # --- the dispatcher's thread ---

@@ -46,9 +46,11 @@ def _want(
 ) -> Workload | None:
     with transaction.atomic():
         # Nobody may stop or end the booking between this look and the intent, or a worker would run for nobody.
-        still = Booking.objects.select_for_update().filter(pk=booking.pk, state=Booking.State.STARTING)
-        if not still.exists():
+        still = Booking.objects.select_for_update().filter(pk=booking.pk, state=Booking.State.STARTING).first()
+        if still is None:
             return None
+        # Somebody may have extended it since it was read: the worker is told what stands there now.
+        booking.opens_at, booking.closes_at = still.opens_at, still.closes_at
         _hold_port(booking, node, now)
         return workloads.want(
             booking.owner,

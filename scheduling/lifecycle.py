@@ -236,6 +236,9 @@ def _bring_up(booking: Booking, now: datetime) -> None:
         _note_recording(booking, workload, now)
     elif workload.state == Workload.State.RUNNING and now - _expected_from(booking) > NO_SIGNAL_AFTER:
         _note_no_signal(booking, workload, now)
+    elif workload.state != Workload.State.RUNNING and booking.deadline_at and now > booking.deadline_at:
+        # Nobody looks after it there: its own deadline would have ended it by now.
+        _wait_to_retry(booking, f"{workload.node.name} does not bring it up", now)
 
 
 def _expected_from(booking: Booking) -> datetime:
@@ -244,9 +247,11 @@ def _expected_from(booking: Booking) -> datetime:
 
 
 def is_really_recording(workload: Workload) -> bool:
-    """Frames alone are a promise (the encoder holds them back); bytes on the disk are a recording."""
+    """Frames alone are a promise (the encoder holds them back), and bytes may be a predecessor's: a recording is a
+    signal, and bytes in the part that is being written."""
     progress = workload.progress
-    return bool(progress.get("bytes") and (progress.get("frames") or progress.get("seconds")))
+    written = [part for part in progress.get("parts", []) if part.get("bytes") and not part.get("ended_at")]
+    return bool(progress.get("signal") and written)
 
 
 def _predecessor_lingers(booking: Booking, now: datetime) -> bool:
@@ -295,11 +300,12 @@ def _look_after(booking: Booking, now: datetime) -> None:
 def _after_worker_ended(booking: Booking, workload: Workload | None, now: datetime) -> None:
     """The worker ended and the window is open: a full disk or its own end time is the end, all else is a retry.
 
+    So is a disk that was full before the first byte: another node may have room.
     Its clock may be a moment ahead of ours, so its own end time may come before the window closes for us.
     """
     if workload is not None:
         copy_progress(booking, workload)
-        if workload.exit_reason == "disk_full":
+        if workload.exit_reason == "disk_full" and booking.size_bytes:
             _alert(booking, "disk_full", f"{booking}: the disk is full", workload.error, now, Severity.CRITICAL)
             booking.move(State.STOPPING, now=now, note="the disk is full", outcome="disk_full")
             workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="the disk is full")

@@ -87,7 +87,7 @@ class Loop:
             except NotLeading as error:
                 logger.error("No longer leading. %s", error)
                 self.leader.close()
-            except (DatabaseError, psycopg.Error) as error:
+            except (DatabaseError, InterfaceError, psycopg.Error) as error:
                 seconds = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
                 failures += 1
                 if "idle-session timeout" in str(error):

@@ -5,6 +5,8 @@ import logging
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
+
 from nodes.models import Workload
 from scheduling.models import Booking
 from station.alerts import raise_alert
@@ -16,8 +18,6 @@ logger = logging.getLogger(__name__)
 State = Booking.State
 STOPPED_BY_HAND = "stopped_by_hand"
 DISK_FULL = "disk_full"
-# A start by hand needs a moment until the first frame, and the last one is reported a moment early.
-TOLERATED_SECONDS = 5.0
 
 
 def copy_progress(booking: Booking, workload: Workload) -> None:
@@ -31,7 +31,10 @@ def copy_progress(booking: Booking, workload: Workload) -> None:
         "size_bytes": sum(part.get("bytes", 0) for part in parts),
     }
     if any(getattr(booking, name) != value for name, value in changes.items()):
-        Booking.objects.filter(pk=booking.pk).update(**changes)
+        # Only while it is as we read it: a look that comes late must not put older words over the last ones.
+        same = Booking.objects.filter(pk=booking.pk, state=booking.state, state_since_at=booking.state_since_at)
+        if not same.update(**changes):
+            return
         for name, value in changes.items():
             setattr(booking, name, value)
 
@@ -39,13 +42,16 @@ def copy_progress(booking: Booking, workload: Workload) -> None:
 def merge_parts(known: list[dict[str, Any]], reported: list[dict[str, Any]], node: int) -> list[dict[str, Any]]:
     """By number; the newer report wins. A part that only an earlier node knows of is not forgotten, nor whose it is.
 
-    One that holds nothing is none (yet): its worker takes the empty file away when the source does not come.
+    One that holds nothing is none (yet): its worker takes the empty file away when the source does not come. Two nodes
+    that could not see each other may have used one number: the first that was heard of keeps it.
     """
     by_number = {part["number"]: part for part in known}
     for part in reported:
         if not part.get("bytes"):
             continue
         before = by_number.get(part["number"], {})
+        if before.get("node", node) != node and before.get("started_at") != part.get("started_at"):
+            continue
         by_number[part["number"]] = {**part, "node": before.get("node", node)}
     return [by_number[number] for number in sorted(by_number)]
 
@@ -96,7 +102,7 @@ def conclude(booking: Booking, workload: Workload | None, now: datetime) -> None
         to, note = State.FAILED, "stopped before anything was recorded" if by_hand else "nothing was recorded"
     elif booking.outcome == DISK_FULL:
         to, note = State.PARTIAL, "the disk was full; what was recorded is kept"
-    elif missing > TOLERATED_SECONDS:
+    elif missing > settings.TOLERATED_GAP_SECONDS:
         to, note = (
             State.PARTIAL,
             f"{missing:.1f} s are missing, {len(booking.gaps)} gap(s) in {len(booking.parts)} part(s)",

@@ -18,6 +18,7 @@ from station.redaction import redact
 
 ANSWER_LIMIT_BYTES = 64 * 1024
 # Where clouds tell machines their secrets, beside the link-local address all of them know.
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
 METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")))
 
 
@@ -43,6 +44,15 @@ def check_url_form(url: str) -> None:
         raise ValidationError("Leave user name and password out of the address; use the signing secret.")
 
 
+def _unwrapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The IPv4 address that an IPv6 one stands for: mapped, behind 6to4, or behind NAT64."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
 def _address_of(host: str, port: int) -> str:
     """The numeric address we will really connect to, checked: a name cannot lead us home (S-09)."""
     try:
@@ -52,10 +62,9 @@ def _address_of(host: str, port: int) -> str:
     allowed = [ipaddress.ip_network(network) for network in settings.WEBHOOK_ALLOWED_NETWORKS]
     for *_, sockaddr in found:
         address = ipaddress.ip_address(sockaddr[0])
-        mapped = getattr(address, "ipv4_mapped", None)
-        address = mapped or address
+        address = _unwrapped(address)
         if any(address.version == network.version and address in network for network in allowed):
-            return str(address)
+            return str(sockaddr[0])
         if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
             raise OutboundError(f"{host} is an address of this machine or this link ({address}), which is not allowed")
         if address in METADATA:

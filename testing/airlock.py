@@ -81,11 +81,11 @@ class Airlock:
     def manage(self, *args: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "manage.py", *args]
         return subprocess.run(
-            command, env=self.environment(), capture_output=True, text=True, timeout=90, check=False, cwd=ROOT
+            command, env=self.environment(), capture_output=True, text=True, timeout=240, check=False, cwd=ROOT
         )
 
     def stop(self, number: int = signal.SIGINT) -> int:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(120)

@@ -31,7 +31,7 @@ class Worker:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data)
         request.add_header("Authorization", f"Bearer {token}")
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=30) as answer:
             content = answer.read()
         return content if path.startswith("/preview") else json.loads(content)
 
@@ -62,8 +62,11 @@ class Worker:
 
     def recorder_pid(self) -> int:
         """The ffmpeg that records (not the preview's)."""
-        found = [pid for pid in children_of(self.process.pid) if "tee" in command_of(pid)]
-        return found[0] if found else 0
+
+        def found() -> list[int]:
+            return [pid for pid in children_of(self.process.pid) if "tee" in command_of(pid)]
+
+        return wait_until(found, 20, "an ffmpeg records")[0]
 
     def preview_pids(self) -> list[int]:
         return [pid for pid in children_of(self.process.pid) if "frame.jpg" in command_of(pid)]
@@ -89,6 +92,7 @@ class Worker:
 def capture(media: Path, source: dict[str, Any], **config: Any) -> Iterator[Worker]:
     """Run a capture of `source` until the block ends."""
     port = free_port()
+    environment = config.pop("environment", {})
     line = {
         "control": {"owner": "test:1", "generation": 1, "token": TOKEN, "host": "127.0.0.1", "port": port},
         "source": source,
@@ -108,6 +112,7 @@ def capture(media: Path, source: dict[str, Any], **config: Any) -> Iterator[Work
             "AIRLOCK_MEDIA": str(media),
             "AIRLOCK_FFMPEG_FALLBACK": ffmpeg(),
             "PYTHONUNBUFFERED": "1",
+            **environment,
         },
     )
     assert process.stdin is not None

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,7 +81,7 @@ def asrun(worker: Worker, since: int = 0) -> list[dict[str, Any]]:
             since = answer["revision"]
             if answer["is_all"]:
                 return sorted(found, key=lambda entry: (entry["generation"], entry["seq"]))
-    except urllib.error.URLError:  # it is not up yet
+    except OSError:  # it is not up yet
         return []
 
 

@@ -38,7 +38,7 @@ def environment(**extra: str) -> dict[str, str]:
     }
 
 
-def manage(*args: str, timeout: float = 60, **extra: str) -> "subprocess.CompletedProcess[str]":
+def manage(*args: str, timeout: float = 240, **extra: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, str(ROOT / "manage.py"), *args],
         env=environment(**extra),

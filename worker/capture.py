@@ -34,7 +34,7 @@ BEGIN_LEAD_SECONDS = 0.5
 WARM_UP_SECONDS = 2.0
 LISTENERS = ("mode=listener", "listen=1")
 
-STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST, NUMBER_TAKEN = (
+STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST, NUMBER_TAKEN, NO_PICTURE = (
     "stopped",
     "ended",
     "disk_full",
@@ -42,6 +42,7 @@ STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST, NUMBER_TAKEN = (
     "ffmpeg_died",
     "source_lost",
     "number_taken",
+    "no_picture",
 )
 FINAL = {STOPPED, ENDED, DISK_FULL}
 WORDS = {
@@ -49,6 +50,7 @@ WORDS = {
     DIED: "ffmpeg ended unexpectedly",
     SOURCE_LOST: "the source cannot be read",
     DISK_FULL: "the disk is full",
+    NO_PICTURE: "the source sends no picture",
     NUMBER_TAKEN: "somebody else writes to the next file of this recording",
 }
 
@@ -157,10 +159,10 @@ class Capture:
         """
         self.known_parts = max(self.known_parts, parts_after)
         take = self.take
-        if take and take.ffmpeg.progress.frames:
+        if take and take.ffmpeg.has_content:
             take.measure(self.journal)
         journal = self.journal.as_dict()
-        idle = take.ffmpeg.idle_seconds() if take else None
+        idle = take.ffmpeg.picture_idle_seconds() if take else None
         return {
             "owner": self.config.control.owner,
             "generation": self.config.control.generation,
@@ -187,7 +189,7 @@ class Capture:
 
     def _has_signal(self) -> bool:
         take = self.take
-        return bool(take and take.ffmpeg.progress.frames and take.ffmpeg.idle_seconds() < NO_SIGNAL_SECONDS)
+        return bool(take and take.ffmpeg.has_content and take.ffmpeg.picture_idle_seconds() < NO_SIGNAL_SECONDS)
 
     def _record_part(self, preview: Preview | None) -> tuple[str, bool]:
         """One ffmpeg from start to end; returns why it ended and whether it got a picture."""
@@ -209,6 +211,7 @@ class Capture:
         if splitter:
             splitter.close()
         reason = self._watch(ffmpeg, preview, splitter)
+        self._note_lasting_silence(ffmpeg)
         code = ffmpeg.end(grace_seconds=0 if reason == STALLED else 5)
         if reason not in FINAL:
             words = ffmpeg.last_words()
@@ -224,7 +227,7 @@ class Capture:
         if splitter:
             self.take = take = splitter.end(take)
         take.measure(self.journal)
-        had_frames = bool(take.part.frames or take.frames_before)
+        had_frames = take.ffmpeg.has_content
         if reason == NUMBER_TAKEN:
             self._pass_by(take.part)
         else:
@@ -266,7 +269,7 @@ class Capture:
             self._stop.wait(min(LOOK_SECONDS, max(0.0, self._seconds_left())))
             take = self._go_over(splitter)
             part = take.part
-            if ffmpeg.progress.frames and not part.first_frame_at:
+            if ffmpeg.has_content and not part.first_frame_at:
                 self._note_first_frame(ffmpeg, part)
             if self.first_byte_at is None and self.journal.has_bytes_in(part.number):
                 self.first_byte_at = datetime.now(UTC)
@@ -292,16 +295,26 @@ class Capture:
 
     def _note_signal(self, ffmpeg: Ffmpeg, part: Part) -> None:
         """Picture or no picture within a running part; when it comes back, the gap is written down."""
-        idle = ffmpeg.idle_seconds()
+        idle = ffmpeg.picture_idle_seconds()
         if idle >= NO_SIGNAL_SECONDS:
             self.state = "no_signal"
+            self.error = WORDS[NO_PICTURE]
             if self._lost_at is None:
                 self._lost_at = datetime.now(UTC) - timedelta(seconds=idle)
             return
         self.state = "recording"
         if self._lost_at is not None:
+            self.error = ""
             self.journal.note_silence(part, self._lost_at, datetime.now(UTC) - timedelta(seconds=idle))
             self._lost_at = None
+
+    def _note_lasting_silence(self, ffmpeg: Ffmpeg) -> None:
+        """It ends without a picture, though something went on (the sound, a card's bars): that was not the picture."""
+        take = self.take
+        going_on = ffmpeg.picture_idle_seconds() - ffmpeg.idle_seconds() > NO_SIGNAL_SECONDS
+        if take and self._lost_at is not None and going_on:
+            self.journal.note_silence(take.part, self._lost_at, datetime.now(UTC))
+        self._lost_at = None
 
     def _note_first_frame(self, ffmpeg: Ffmpeg, part: Part) -> None:
         age = ffmpeg.picture_age_seconds() or 0.0

@@ -17,12 +17,17 @@ from worker.parenthood import die_with
 from worker.redaction import redact
 
 KILL_SECONDS = 5.0
+# So much sound and no word of a picture: there is none.
+SOUND_SECONDS = 1.0
 _PREFIX = re.compile(r"^\[[^\]]+ @ 0x[0-9a-f]+\] ")
 _CHATTER = re.compile(
     r"^ffmpeg stats|pipe:0|^Exiting normally|^\s|^Input #|^Output #|^Stream mapping|^Press \[q\]"
     r"|Error opening input|Impossible to open"
 )
 _FPS = re.compile(r"Stream #\S+.*Video:.*?([\d.]+) fps")
+_VIDEO = re.compile(r"Stream #\S+.*Video:")
+# A card whose cable is pulled goes on with bars of its own making; only its words tell.
+_CARD_LOST, _CARD_BACK = "No input signal detected", "Input returned"
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,11 @@ class Progress:
     frames: int = 0
     out_seconds: float = 0.0
     changed_at: float | None = None  # monotonic; None until the first frame
+    # The same of the picture alone, where frames are counted: sound that goes on is not a picture.
+    picture_at: float | None = None
+    card_lost_at: float | None = None
     fps: float | None = None
+    has_video: bool = False
     # When the stream's second zero was (monotonic). Who reads of progress reads late, so the earliest is the truest.
     zero_at: float = math.inf
     # How much earlier than the picture the sound began: a copied picture waits for its first key frame.
@@ -155,6 +164,19 @@ class Ffmpeg:
         """How long nothing has moved, counted from the start if nothing ever did."""
         return time.monotonic() - (self.progress.changed_at or self.spawned_at)
 
+    def picture_idle_seconds(self) -> float:
+        """How long there has been no picture: none came, or the card says that it makes up its own."""
+        progress = self.progress
+        if progress.card_lost_at is not None:
+            return time.monotonic() - progress.card_lost_at
+        return time.monotonic() - (progress.picture_at or progress.changed_at or self.spawned_at)
+
+    @property
+    def has_content(self) -> bool:
+        """A picture has come, or, of a source that has only sound, sound."""
+        progress = self.progress
+        return bool(progress.frames) or (progress.out_seconds >= SOUND_SECONDS and not progress.has_video)
+
     def last_words(self, lines: int = 4) -> str:
         """The end of what it said, without the chatter nobody can use."""
         return words_of(self.progress.lines, lines)
@@ -170,14 +192,15 @@ class Ffmpeg:
     def _read_progress(self) -> None:
         assert self.process.stdout is not None
         frames, seconds = 0, 0.0
-        for raw in self.process.stdout:
-            name, _, value = raw.decode(errors="replace").strip().partition("=")
-            if name == "frame" and value.isdigit():
-                frames = int(value)
-            elif name == "out_time_us" and value.lstrip("-").isdigit():
-                seconds = max(0.0, int(value) / 1_000_000)
-            elif name == "progress":
-                self._note(frames, seconds)
+        with self.process.stdout as told:
+            for raw in told:
+                name, _, value = raw.decode(errors="replace").strip().partition("=")
+                if name == "frame" and value.isdigit():
+                    frames = int(value)
+                elif name == "out_time_us" and value.lstrip("-").isdigit():
+                    seconds = max(0.0, int(value) / 1_000_000)
+                elif name == "progress":
+                    self._note(frames, seconds)
 
     def picture_seconds(self) -> float:
         """How long the picture is by now."""
@@ -198,7 +221,9 @@ class Ffmpeg:
             progress.zero_at = max(self.spawned_at, min(progress.zero_at, time.monotonic() - seconds))
         if frames and progress.fps and self._is_copy:
             progress.lead_seconds = min(progress.lead_seconds, max(0.0, seconds - frames / progress.fps))
-        if not frames and progress.fps:
+        if frames > progress.frames:
+            progress.picture_at = time.monotonic()
+        if not frames and progress.fps and self._is_copy:
             frames = round(seconds * progress.fps)  # ffmpeg 7 does not count frames it only copies
         if seconds > progress.out_seconds or frames > progress.frames:
             progress.changed_at = time.monotonic()
@@ -206,10 +231,18 @@ class Ffmpeg:
 
     def _read_messages(self) -> None:
         assert self.process.stderr is not None
-        for raw in self.process.stderr:
-            said = raw.decode(errors="replace").rstrip()
-            found = _FPS.search(said)
-            line = redact(said, *self._secrets)
-            if found and self.progress.fps is None:
-                self.progress.fps = float(found.group(1))
-            self.progress.lines.append(line)
+        with self.process.stderr as said:
+            for raw in said:
+                self._hear(raw.decode(errors="replace").rstrip())
+
+    def _hear(self, said: str) -> None:
+        progress, found = self.progress, _FPS.search(said)
+        if found and progress.fps is None:
+            progress.fps = float(found.group(1))
+        if _VIDEO.search(said):
+            progress.has_video = True
+        elif _CARD_LOST in said:
+            progress.card_lost_at = progress.card_lost_at or time.monotonic()
+        elif _CARD_BACK in said:
+            progress.card_lost_at = None
+        progress.lines.append(redact(said, *self._secrets))

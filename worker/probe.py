@@ -11,6 +11,8 @@ from worker.redaction import redact
 from worker.sources import build_input, nth_decklink
 
 LOOK_SECONDS = 0.1
+# A card without a signal sends bars at once and says so a moment later.
+SURE_SECONDS = 0.3
 
 
 def run() -> int:
@@ -40,17 +42,19 @@ def look(source: Source, secrets: tuple[str, ...], seconds: float) -> str:
         return str(error)
     arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", "0.25", *feed.arguments]
     arguments += ["-map", "0:v?", "-map", "0:a?", *([] if feed.is_raw else ["-c", "copy"]), "-f", "null", "-"]
-    ffmpeg = Ffmpeg(binary, arguments, feed.stdin, secrets)
+    ffmpeg = Ffmpeg(binary, arguments, feed.stdin, secrets, is_copy=not feed.is_raw)
     deadline = time.monotonic() + seconds
     try:
         while time.monotonic() < deadline:
-            if ffmpeg.progress.frames or ffmpeg.progress.out_seconds:
+            if ffmpeg.has_content and ffmpeg.progress.out_seconds > SURE_SECONDS and not ffmpeg.progress.card_lost_at:
                 return ""
             if not ffmpeg.is_running:
                 break
             time.sleep(LOOK_SECONDS)
     finally:
         ffmpeg.end(grace_seconds=1)
-    if ffmpeg.progress.frames or ffmpeg.progress.out_seconds:
+    if ffmpeg.progress.card_lost_at is not None:
+        return "the card sees no signal"
+    if ffmpeg.has_content:
         return ""
     return ffmpeg.last_words() or f"no picture within {seconds:.0f} s"

@@ -40,7 +40,8 @@ def send(parcel: Parcel, config: dict[str, Any], secret: str, remember: Remember
         raise NotDelivered(" ".join(faults))
     folder = Path(known["path"])
     # Under the name it once had, whatever its title is by now: the same files are written anew, not others beside them.
-    name = parcel.external_id or f"{safe_part(str(parcel.facts['title']))}_a{parcel.asset_id}"
+    fresh = f"{safe_part(str(parcel.facts['title']))}_a{parcel.asset_id}"
+    name = parcel.external_id if _is_plain(parcel.external_id) else fresh
     names = [_name_of(name, file, len(parcel.files)) for file in parcel.files]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,6 +54,11 @@ def send(parcel: Parcel, config: dict[str, Any], secret: str, remember: Remember
     except OSError as error:
         raise NotDelivered(f"{folder}: {error.strerror or error}") from error
     return name
+
+
+def _is_plain(name: str) -> bool:
+    """A name we once gave; not a number another kind of destination gave, which could lead anywhere (S-04)."""
+    return bool(name) and Path(name).name == name and not name.startswith(".") and "\\" not in name
 
 
 def hand_over(file: PartFile, target: Path, parcel: Parcel, place: int) -> None:

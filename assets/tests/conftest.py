@@ -52,7 +52,7 @@ def ready(asset: Any) -> Any:
 def mam(settings: Any) -> Iterator[Mam]:
     """A MAM on this machine, which deliveries may reach."""
     settings.WEBHOOK_ALLOWED_NETWORKS = ["127.0.0.0/8"]
-    settings.DELIVERY_TIMEOUT_SECONDS = 1.0
+    settings.DELIVERY_TIMEOUT_SECONDS = 20.0
     settings.DELIVERY_BACKOFF_SECONDS = 0.01
     with running_mam() as mam:
         yield mam

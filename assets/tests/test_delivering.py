@@ -68,10 +68,14 @@ def test_a_partial_asset_is_offered_only_where_it_is_taken(ready: Asset, destina
 
 
 @pytest.mark.parametrize("mood", ["500", "503", "drop", "half", "nonsense", "hang", "redirect"])
-def test_whatever_it_does_the_asset_is_there_once(ready: Asset, destination: Destination, mam: Mam, mood: str) -> None:
+def test_whatever_it_does_the_asset_is_there_once(
+    ready: Asset, destination: Destination, mam: Mam, mood: str, settings: Any
+) -> None:
     """A-03: unknown is tried again under the same key."""
     mam.moods = [mood]
+    settings.DELIVERY_TIMEOUT_SECONDS = 1.0 if mood == "hang" else 20.0
     delivery = deliver(ready, destination)
+    settings.DELIVERY_TIMEOUT_SECONDS = 20.0
     assert delivery.state == State.FAILED
     assert delivery.error
     attempt()

@@ -10,7 +10,7 @@ import pytest
 
 from assets import files, processing
 from assets.models import Asset, AssetStep
-from scheduling.models import Run
+from scheduling.models import JobWorker, Run
 from station.clock import database_now
 from testing.library import make_asset, make_clip
 from testing.processes import start_manage
@@ -37,6 +37,10 @@ def small_assets(settings: Any, project: Any, media: Path, transactional_db: Any
     return assets
 
 
+def _is_up(pid: int) -> bool:
+    return JobWorker.objects.filter(name__endswith=f"pid {pid}", ended_at=None).exists()
+
+
 def test_many_assets_with_a_worker_killed_every_five_seconds(
     small_assets: list[Asset], settings: Any, scheduler: Any, tmp_path: Path
 ) -> None:
@@ -58,6 +62,7 @@ def test_many_assets_with_a_worker_killed_every_five_seconds(
                 workers[victim].wait()
                 workers[victim] = start()
                 kills, killed_at = kills + 1, time.monotonic()
+        wait_until(lambda: all(_is_up(worker.pid) for worker in workers), 30, "both know what SIGTERM means")
     finally:
         for worker in workers:
             worker.terminate()

@@ -85,9 +85,9 @@ def test_before_the_first_byte_there_is_none(booking: Booking) -> None:
 
 def test_a_new_part_and_its_gap_are_there_at_once(booking: Booking) -> None:
     """A-01: parts, gap map and completeness as they happen."""
-    now = database_now()
-    live.follow(booking, now)
     opens = booking.opens_at
+    now = opens + timedelta(seconds=40)
+    live.follow(booking, now)
     booking.parts = [part(1, opens, 20), part(2, opens + timedelta(seconds=25), 14)]
     gap = {"from_at": booking.parts[0]["last_frame_at"], "to_at": booking.parts[1]["first_frame_at"], "seconds": 5.0}
     booking.gaps = [gap]

@@ -173,6 +173,7 @@ class ProcessRuntime(Runtime):
             _, complaint = launcher.communicate(launch.config.encode() + b"\n", timeout=settings.NODE_CALL_SECONDS)
         except subprocess.TimeoutExpired as error:
             launcher.kill()
+            launcher.communicate()
             raise OutcomeUnknown("The process did not come up in time.") from error
         if launcher.returncode not in {0, ALREADY_RUNNING}:
             raise Refused(f"The process did not start: {complaint.decode(errors='replace').strip()[-300:]}")

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,14 @@ from testing.media import free_port
 from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.docker]
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -103,6 +112,7 @@ def ssh_server(tmp_path: Path) -> Iterator[tuple[int, Path]]:
         f"PidFile {folder / 'pid'}\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
     )
     server = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL)
+    wait_until(lambda: _listens(port), 20, "sshd listens")
     yield port, folder / "ssh_config"
     tunnel.close_all()
     server.terminate()

@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -28,7 +29,7 @@ def runtime(node: Node) -> Runtime:
 
 @pytest.fixture
 def launch(node: Node) -> Launch:
-    return launch_named(node, "airlock-test-one")
+    return launch_named(node, f"airlock-test-{uuid4().hex[:8]}")  # others look for theirs on this machine, too
 
 
 def launch_named(node: Node, name: str, *, source: dict[str, Any] | None = None) -> Launch:
@@ -162,12 +163,11 @@ def test_processes_of_an_ended_worker_are_gone(runtime: Runtime, launch: Launch,
     """kill -9 of the worker takes its ffmpeg with it."""
     runtime.start(launch)
     marker = f"{launch.name}-001.ts"
-    pids = wait_until(lambda: processes_with(marker), 20, "ffmpeg runs")
+    wait_until(lambda: processes_with(marker), 20, "ffmpeg runs")
 
     runtime.stop(launch.name, force=True)
 
     wait_until(lambda: not processes_with(marker), 10, "ffmpeg is gone")
-    assert pids
 
 
 def processes_with(word: str) -> list[int]:

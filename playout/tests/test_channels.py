@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -22,13 +22,15 @@ from testing.channels import make_channel
 from testing.processes import command_of
 from testing.waiting import wait_until
 
+pytestmark = pytest.mark.paced
+
 State = Channel.State
 
 
 @pytest.fixture
 def channel(process_node: Any, project: Any, settings: Any) -> Any:
     settings.WORKER_PREVIEW = False
-    settings.MANUAL_WAIT_SECONDS = 20
+    settings.MANUAL_WAIT_SECONDS = 40
     return make_channel(project, settings.RECORDINGS_DIR)
 
 
@@ -104,11 +106,11 @@ def test_a_killed_worker_is_brought_back_at_the_right_place(channel: Any, settin
     [recovery] = Recovery.objects.all()
     assert recovery.kind == Recovery.Kind.RESTART
     assert recovery.off_air_seconds is not None
-    assert 0 < recovery.off_air_seconds < 15
+    assert 0 < recovery.off_air_seconds < 60
     assert channel.restart_count == 1
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the clip goes on", pause=0.2)
     progress = workload_of(channel).progress
-    expected = (database_now() - began).total_seconds()
+    expected = (datetime.fromisoformat(progress["place"]["at"]) - began).total_seconds()
     assert progress["item"]["offset_seconds"] == pytest.approx(expected, abs=1.5)
     transport.stop(channel, by="anna")
     assert AsRunEntry.objects.filter(generation=1).exists()
@@ -240,8 +242,13 @@ def test_the_secrets_of_an_output_are_sealed_and_stand_in_no_command_line(channe
     assert "averysecretword" not in str(workload.spec)
     from testing.processes import children_of
 
-    commands = [command_of(pid) for pid in children_of(worker_pid(channel, settings))]
-    assert any("srt://127.0.0.1:9" in command for command in commands)
+    commands: list[str] = []
+
+    def is_seen() -> bool:  # nobody listens there: it comes and goes
+        commands.extend(command_of(pid) for pid in children_of(worker_pid(channel, settings)))
+        return any("srt://127.0.0.1:9" in command for command in commands)
+
+    wait_until(is_seen, 20, "the sender is tried")
     assert not any("averysecretword" in command for command in commands)
     transport.stop(channel, by="anna")
 

@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.crash,
 ]
-QUICK = {"NODE_CALL_SECONDS": "2"}  # a crashed controller's lease runs out sooner
+QUICK = {"NODE_CALL_SECONDS": "5"}  # a crashed controller's lease runs out sooner
 
 START_POINTS = [name for name in failpoints.ALL if name.startswith("start.")]
 STOP_POINTS = [name for name in failpoints.ALL if name.startswith("stop.")]

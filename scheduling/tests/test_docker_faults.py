@@ -50,12 +50,14 @@ def assert_nothing_stuck() -> None:
 
 
 def test_an_engine_frozen_for_20_seconds_during_a_start_makes_one_container(
-    make_docker_node: Any, make_recorder: Any, scheduler: Any
+    make_docker_node: Any, make_recorder: Any, scheduler: Any, settings: Any
 ) -> None:
     """A time-out means unknown, never failed: the create carried out on SIGCONT is adopted or swept, not doubled."""
     node = make_docker_node("a")
     recorder = make_recorder()
-    scheduler()
+    scheduler(NODE_CALL_SECONDS="5")
+    settings.MANUAL_WAIT_SECONDS = 8.0
+    settings.NODE_CALL_SECONDS = 5.0
     node.engine.freeze()
     began = timezone.now()
 
@@ -239,7 +241,7 @@ def test_what_carries_our_label_without_a_row_is_ended_within_30_seconds(
 
     scheduler()
 
-    wait_until(lambda: ours(node) == [], 30, "the orphan is ended and removed")
+    wait_until(lambda: ours(node) == [], 30, "the orphan is ended and removed", claim=True)
     folder = Path(node.media_dir) / outcome.booking.folder
     journal = json.loads((folder / f"{outcome.booking.file_name}.json").read_text())
     assert journal["parts"][0]["end_reason"] == "stopped", "it was asked to end, not killed"

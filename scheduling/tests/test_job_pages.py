@@ -95,7 +95,7 @@ def test_filling_in_shows_the_list_first(boss: Client, hourly: Job) -> None:
     zone = database_now().astimezone()
     from station.clock import house_zone
 
-    first = (zone - timedelta(hours=4)).astimezone(house_zone()).strftime("%Y-%m-%d %H:%M")
+    first = (zone - timedelta(hours=4) + timedelta(minutes=1)).astimezone(house_zone()).strftime("%Y-%m-%d %H:%M")
     last = zone.astimezone(house_zone()).strftime("%Y-%m-%d %H:%M")
     span = {"first": first, "last": last, "scope": ""}
     shown = boss.post(page, span).content.decode()

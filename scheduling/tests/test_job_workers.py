@@ -1,16 +1,13 @@
 """Real `manage.py runworker` processes: killed, frozen, stopped, cut off from the database, and every bad handler."""
 
 import json
-import os
 import signal
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from scheduling.jobs import sweeping
@@ -18,13 +15,13 @@ from scheduling.jobs.queueing import cancel, enqueue
 from scheduling.models import JobWorker, Run
 from station.clock import database_now
 from testing.database import own_server
-from testing.processes import children_of, is_alive, manage, start_manage
+from testing.processes import is_alive, manage, start_manage
 from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.crash]
 
 State, Fault = Run.State, Run.Fault
-ENVIRONMENT = {"JOB_MODULES": "testing.jobs", "JOB_WORKER_STOP_SECONDS": "1"}
+ENVIRONMENT = {"JOB_MODULES": "testing.jobs", "JOB_WORKER_STOP_SECONDS": "6"}
 
 
 @pytest.fixture
@@ -77,7 +74,7 @@ def rescue() -> None:
 def test_a_queued_run_is_taken_at_once_and_its_progress_is_seen(worker: Any, notes: Path) -> None:
     """J-09, J-14: NOTIFY wakes the worker; heartbeats go on while it works; the result stands with the end."""
     worker()
-    run = enqueue("test.note", {"path": str(notes), "text": "hello", "seconds": 2.0})
+    run = enqueue("test.note", {"path": str(notes), "text": "hello", "seconds": 6.0})
     wait_until(lambda: Run.objects.get(pk=run.pk).progress_text == "on my way", 10, "progress is reported")
     first = Run.objects.get(pk=run.pk)
     wait_until(lambda: Run.objects.get(pk=run.pk).heartbeat_at > first.heartbeat_at, 10, "the lease is renewed")
@@ -91,7 +88,7 @@ def test_a_queued_run_is_taken_at_once_and_its_progress_is_seen(worker: Any, not
 def test_a_worker_killed_in_the_middle_is_known_and_another_takes_over(worker: Any, notes: Path) -> None:
     """J-07, J-13, J-17: kill -9; told apart from a failure of the work; re-entrant work is done again, other never."""
     first = worker()
-    again = enqueue("test.note", {"path": str(notes), "text": "again", "seconds": 1.5})
+    again = enqueue("test.note", {"path": str(notes), "text": "again", "seconds": 8.0})
     never = enqueue("test.once", {"path": str(notes), "text": "never", "seconds": 30.0})
     wait_until(lambda: len(begun(notes)) == 2, 20, "both have begun")
     first.kill()
@@ -138,12 +135,12 @@ def test_a_database_that_goes_away_in_the_middle_costs_nothing(how: str, tmp_pat
         own = {"DATABASE_URL": server.url, **ENVIRONMENT}
         assert manage("migrate", "-v0", **own).returncode == 0
         process = start_manage("runworker", log=log, **own)
-        payload = json.dumps({"path": str(notes), "text": "x", "seconds": 3.0})
+        payload = json.dumps({"path": str(notes), "text": "x", "seconds": 8.0})
         assert manage("run_job", "test.note", "--payload", payload, **own).returncode == 0
         wait_until(lambda: len(begun(notes)) == 1, 30, "it has begun")
         if how == "restarted":
             server.stop()
-            wait_until(lambda: len(begun(notes)) == 2, 20, "its work is done meanwhile")
+            wait_until(lambda: len(begun(notes)) == 2, 60, "its work is done meanwhile")
             server.start()
         else:
             server.terminate_sessions()
@@ -222,10 +219,11 @@ def test_poison_takes_three_workers_down_and_no_more(worker: Any, notes: Path) -
 def test_a_stopped_worker_lets_short_work_end_and_gives_long_work_back(worker: Any, notes: Path) -> None:
     """SIGTERM: no run is lost, nothing is left running, and its processes go with it even under kill -9."""
     process = worker()
-    short = enqueue("test.note", {"path": str(notes), "seconds": 0.5})
     long = enqueue("test.note", {"path": str(notes), "seconds": 60.0})
     heavy = enqueue("test.heavy", {"path": str(notes), "text": "hang"})
-    wait_until(lambda: len(begun(notes)) == 3, 30, "all have begun")
+    wait_until(lambda: len(begun(notes)) == 2, 30, "what is long has begun")
+    short = enqueue("test.note", {"path": str(notes), "seconds": 1.0})
+    wait_until(lambda: len(begun(notes)) >= 3, 30, "all have begun")
     process.terminate()
     assert process.wait(30) == 0, process.log.read_text()
     assert wait_for(short, State.SUCCEEDED)
@@ -245,9 +243,9 @@ def test_the_processes_of_a_killed_worker_die_with_it(worker: Any, notes: Path) 
     process.kill()
     process.wait()
     wait_until(lambda: not is_alive(child), 10, "its process dies with it")
-    assert not [pid for pid in children_of(os.getpid()) if pid == child]
 
 
+@pytest.mark.alone
 def test_what_fires_by_itself_fires_on_time_through_scheduler_and_worker(worker: Any, scheduler: Any) -> None:
     """J-01, J-04, J-24 end to end: planned ahead by the leader, taken on the instant, once each."""
     worker("--jobs", "test.often")
@@ -290,10 +288,7 @@ def test_a_slow_run_delays_no_other(worker: Any, notes: Path) -> None:
     """J-18: a slow job blocks nobody."""
     worker("--concurrency", "1")
     for _ in range(4):
-        enqueue("test.note", {"path": str(notes), "seconds": 30.0})
+        enqueue("test.note", {"path": str(notes), "seconds": 120.0})
     wait_until(lambda: len(begun(notes)) == 4, 20, "the slow ones have begun")
-    began = time.monotonic()
-    wait_for(enqueue("test.noop"), State.SUCCEEDED)
-    assert time.monotonic() - began < 10
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+    wait_for(enqueue("test.noop"), State.SUCCEEDED, seconds=60)
+    assert [line[0] for line in begun(notes)] == ["begin"] * 4, "not one of the slow ones is over"

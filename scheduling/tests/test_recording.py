@@ -90,8 +90,9 @@ def test_a_scheduler_of_another_machine_leaves_this_machine_s_processes_alone(
     assert (workload.pk, workload.state) == (before.pk, "running")
     assert Node.objects.get().state == "up"
     assert Node.objects.get().missed_checks == 0
+    patience, settings.MANUAL_WAIT_SECONDS = settings.MANUAL_WAIT_SECONDS, 2.0
     refused = stop_now(recorder, by="bert")
     assert "has not confirmed it yet" in refused.text
 
-    settings.DATA_DIR = home
+    settings.DATA_DIR, settings.MANUAL_WAIT_SECONDS = home, patience
     assert stop_now(recorder, by="anna").is_good

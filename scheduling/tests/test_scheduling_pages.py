@@ -1,5 +1,6 @@
 """The pages of schedules and bookings: made, refused with a way out, changed, acted on (R-12, R-13, R-19, R-20)."""
 
+import re
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -199,18 +200,23 @@ def rule(recorder: Recorder, **changes: Any) -> dict[str, Any]:
     return {**values, **changes}
 
 
+def fourteen(schedule: Schedule, state: str) -> bool:
+    """Of the days to come; in the evening one that is open now is there, too."""
+    return schedule.bookings.filter(state=state, starts_at__gt=timezone.now()).count() == 14
+
+
 def test_a_schedule_is_saved_planned_and_told_in_words(boss: Client, camera: Recorder) -> None:
     """R-09, R-12."""
     url = reverse("admin:scheduling_schedule_add")
     page = boss.post(url, rule(camera), follow=True).content.decode()
     schedule = Schedule.objects.get()
     assert "Every day at 20:15, Europe/Berlin" in page
-    assert schedule.bookings.filter(state=State.PLANNED).count() == 14
+    assert fourteen(schedule, State.PLANNED)
     assert schedule.created_by == "boss"
 
     change = reverse("admin:scheduling_schedule_change", args=[schedule.pk])
     page = boss.post(change, rule(camera, start_time="20:30"), follow=True).content.decode()
-    assert "14 taken back" in page
+    assert re.search("1[45] taken back", page)
 
 
 @pytest.mark.parametrize(
@@ -254,9 +260,9 @@ def test_pause_resume_and_delete_by_button(boss: Client, camera: Recorder) -> No
     boss.post(reverse("admin:scheduling_schedule_pause", args=[schedule.pk]), {"_form_submitted": "on"})
     schedule.refresh_from_db()
     assert schedule.is_paused
-    assert schedule.bookings.filter(state=State.SKIPPED).count() == 14
+    assert fourteen(schedule, State.SKIPPED)
     boss.post(reverse("admin:scheduling_schedule_resume", args=[schedule.pk]), {"_form_submitted": "on"})
-    assert schedule.bookings.filter(state=State.PLANNED).count() == 14
+    assert fourteen(schedule, State.PLANNED)
     schedule.bookings.filter(pk=schedule.bookings.first().pk).update(state=State.COMPLETED)
     boss.post(reverse("admin:scheduling_schedule_delete", args=[schedule.pk]), {"post": "yes"})
     assert Booking.objects.count() == 1

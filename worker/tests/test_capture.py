@@ -18,6 +18,8 @@ from testing.processes import command_of
 from testing.rtsp import rtsp_server
 from testing.waiting import wait_until
 
+pytestmark = pytest.mark.paced
+
 TEST = {"type": "test", "url": "", "size": "160x90"}
 
 
@@ -53,7 +55,7 @@ def test_fragmented_mp4_is_readable_while_it_grows_and_after_a_kill(tmp_path: Pa
 
 def test_it_ends_by_itself_at_its_end_time(tmp_path: Path) -> None:
     """R-08: the worker needs nobody to stop."""
-    ends_at = datetime.now(UTC) + timedelta(seconds=6)
+    ends_at = datetime.now(UTC) + timedelta(seconds=10)
     with capture(tmp_path, TEST, ends_at=ends_at.isoformat()) as worker:
         final = worker.wait_end()
 

@@ -20,6 +20,8 @@ from testing.playing import asrun, asset, ended, make_clip, playout, stamps
 from testing.processes import children_of, command_of
 from testing.waiting import wait_until
 
+pytestmark = pytest.mark.paced
+
 BARS = 255  # what the counter's strip reads when the slate is on
 TEST_SOURCE = {"type": "test", "url": "", "size": "320x180"}
 
@@ -121,11 +123,11 @@ def test_pause_holds_skip_goes_on_cue_chooses_and_a_new_list_takes_over(tmp_path
 def test_a_fixed_start_cuts_on_time_and_one_that_waits_follows(tmp_path: Path) -> None:
     """P-09: hard starts by cut or wait; filler before a start whose time has not come; too late is left out."""
     items = clips(tmp_path, 4, 4.0)
-    items[1] |= {"fixed_at": [at(5.5)], "start": "cut", "seconds": 1.0}
-    items[2] |= {"fixed_at": [at(-60)], "max_late_seconds": 10.0}
-    items[3] |= {"fixed_at": [at(9.5)], "start": "wait"}
     make_clip(tmp_path / "filler.mp4", "color=c=red:size=320x180:rate=25", 2)
     filler = asset("filler", "filler.mp4", seconds=2.0)
+    items[1] |= {"fixed_at": [at(8.5)], "start": "cut", "seconds": 1.0}
+    items[2] |= {"fixed_at": [at(-60)], "max_late_seconds": 10.0}
+    items[3] |= {"fixed_at": [at(12.5)], "start": "wait"}
     with playout(tmp_path, items, filler=filler) as worker:
         wait_until(lambda: ("3", "played") in ended(worker), 30, "all went out")
         entries = asrun(worker)
@@ -144,7 +146,7 @@ def test_a_fixed_start_cuts_on_time_and_one_that_waits_follows(tmp_path: Path) -
 def test_a_cut_ends_the_item_before_it(tmp_path: Path) -> None:
     """P-09: hard start by cut."""
     items = clips(tmp_path, 2, 30.0)
-    items[1] |= {"fixed_at": [at(5.0)], "start": "cut", "seconds": 2.0}
+    items[1] |= {"fixed_at": [at(8.0)], "start": "cut", "seconds": 2.0}
     with playout(tmp_path, items) as worker:
         wait_until(lambda: ("1", "played") in ended(worker), 30, "it went out")
         assert ended(worker) == [("0", "cut"), ("1", "played")]
@@ -269,9 +271,9 @@ def test_what_could_not_be_reported_is_reported_by_the_next_generation(tmp_path:
 
 def test_a_channel_that_must_not_go_on_alone_ends(tmp_path: Path) -> None:
     """P-13: isolation."""
-    with playout(tmp_path, clips(tmp_path, 1, 30.0), isolation_seconds=3.0) as worker:
+    with playout(tmp_path, clips(tmp_path, 1, 30.0), isolation_seconds=8.0) as worker:
         worker.wait_for(frames=10)
-        worker.wait_end(20)
+        worker.wait_end(60)
     assert worker.process.returncode == 5
 
 

@@ -17,6 +17,8 @@ from testing.waiting import wait_until
 from worker.journal import Journal
 from worker.splitting import Splitter, Take
 
+pytestmark = pytest.mark.paced
+
 TEST = {"type": "test", "url": "", "size": "160x90"}
 EVERY = 4
 

@@ -61,9 +61,8 @@ class Command(BaseCommand):
 
     def _announce(self, url: str, login: Login | None) -> None:
         """As soon as the web answers: say where, and who may come in."""
-        if not wait_until_up(url):
-            self.stderr.write(f"The web process does not answer at {url}. Its messages above say why.")
-            return
+        while not wait_until_up(url):
+            self.stderr.write(f"The web process does not answer at {url} yet. Its messages above say why.")
         lines = ["", f"  Airlock is up: {url}"]
         if login and login.password:
             lines += [f"  Log in as {login.username} with the password {login.password}"]

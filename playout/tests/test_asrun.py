@@ -1,0 +1,73 @@
+"""Reading as-run while others move the channel: nobody waits for anybody in a circle."""
+
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from nodes.models import Node, Workload
+from playout import asrun
+from playout.models import AsRunEntry, Channel
+from station.clock import database_now
+from testing.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
+
+WAITING = """SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid <> pg_backend_pid()"""
+
+
+def line(seq: int, ended_at: str | None) -> dict[str, Any]:
+    return {
+        "generation": 1,
+        "seq": seq,
+        "key": "",
+        "kind": "slate",
+        "title": "Slate",
+        "asset": None,
+        "started_at": "2026-11-17T20:00:00+00:00",
+        "ended_at": ended_at,
+        "from_seconds": 0.0,
+        "frames": 25,
+        "repeats": 0,
+        "reason": "played" if ended_at else "",
+        "note": "",
+    }
+
+
+def is_somebody_waiting() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # or a transaction sees what it saw before
+        cursor.execute(WAITING)
+        return bool(cursor.fetchone()[0])
+
+
+def test_a_move_by_hand_and_the_loop_never_wait_for_each_other(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-10, P-11: one moved the channel and closes its lines; the other has a line and wants the channel."""
+    now = database_now()
+    node = Node.objects.create(name="n", address="process", media_dir="/m", state="up")
+    channel = Channel.objects.create(name="One", project=project)
+    AsRunEntry.objects.create(channel=channel, generation=1, seq=1, kind="slate", title="Slate", started_at=now)
+    workload = Workload(owner=channel.owner, generation=1, node=node, progress={"asrun_revision": 3})
+    told = {"entries": [line(1, "2026-11-17T20:00:01+00:00"), line(2, None)], "revision": 3, "is_all": True}
+    monkeypatch.setattr(asrun, "fetch", lambda workload, path: told)
+    faults: list[Exception] = []
+
+    def read() -> None:
+        try:
+            asrun.collect(Channel.objects.get(pk=channel.pk), workload)
+        except Exception as fault:
+            faults.append(fault)
+        finally:
+            connection.close()
+
+    reader = threading.Thread(target=read)
+    with transaction.atomic():
+        Channel.objects.filter(pk=channel.pk).update(restart_count=1)
+        reader.start()
+        wait_until(is_somebody_waiting, 20, "the reader waits for the channel")
+        asrun.close_open(channel, now, "moved", "by hand")
+    reader.join(60)
+    assert faults == []
+    assert [entry.seq for entry in AsRunEntry.objects.filter(ended_at=None)] == [2]

@@ -1,0 +1,140 @@
+"""Is there really a picture? Sound that goes on and a card's own bars are none; a source of sound alone needs none.
+
+ffmpeg is played by a script here: what it says is what the worker has to go by, and a card can be pulled at will.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testing.capturing import capture
+from testing.waiting import wait_until
+from worker import probe
+from worker.config import Source
+
+pytestmark = pytest.mark.paced
+
+UDP = {"type": "udp", "url": "udp://127.0.0.1:9"}
+CARD = {"type": "decklink", "url": "0"}
+PRETENDER = """#!{python}
+import pathlib, sys, time
+
+folder = pathlib.Path({folder!r})
+if "-sources" in sys.argv:
+    print("  81:8a7b [DeckLink Duo (1)]")
+    raise SystemExit
+if "-version" in sys.argv:
+    raise SystemExit
+target = sys.argv[-1].partition("]")[2]
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+say("  Stream #0:0: Audio: aac, 48000 Hz, stereo")
+if not (folder / "no-video").exists():
+    say("  Stream #0:1: Video: h264, yuv420p, 160x90, 25 fps, 25 tbr")
+frames, seconds, before = 0, 0.0, ""
+while True:
+    time.sleep(0.1)
+    mode = (folder / "mode").read_text()
+    if mode != before and mode == "pulled":
+        say("[decklink @ 0x55] Frame received (#7) - No input signal detected - Frames dropped 1")
+    if before == "pulled" and mode != before:
+        say("[decklink @ 0x55] Frame received (#9) - Input returned - Frames dropped 2")
+    before, seconds = mode, seconds + 0.1
+    frames += 0 if mode == "sound" else 3
+    if target:
+        with open(target, "ab") as file:
+            file.write(b"x" * 188)
+    print(f"frame={{frames}}\\nout_time_us={{int(seconds * 1e6)}}\\nprogress=continue", flush=True)
+"""
+
+
+class Pretended:
+    """An ffmpeg whose source does as it is told: picture, sound (alone), pulled (a card that draws bars)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "ffmpeg.py"
+        self.path.write_text(PRETENDER.format(python=sys.executable, folder=str(folder)))
+        self.path.chmod(0o755)
+        self.send("picture")
+
+    def send(self, mode: str) -> None:
+        draft = self.folder / "mode.new"
+        draft.write_text(mode)
+        os.replace(draft, self.folder / "mode")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"AIRLOCK_FFMPEG": str(self.path)}
+
+
+@pytest.fixture
+def pretended(tmp_path: Path) -> Pretended:
+    return Pretended(tmp_path)
+
+
+@pytest.mark.parametrize(("source", "mode"), [(UDP, "sound"), (CARD, "pulled")], ids=["sound alone", "cable pulled"])
+def test_a_picture_that_goes_while_something_goes_on_is_no_signal_and_a_gap(
+    pretended: Pretended, tmp_path: Path, source: dict[str, Any], mode: str
+) -> None:
+    """R-15: bars, or sound without a picture, are not a recording; when the picture is back, the gap is on record."""
+    with capture(tmp_path, source, environment=pretended.environment) as worker:
+        worker.wait_for(state="recording", frames=10)
+        pretended.send(mode)
+        lost = worker.wait_for(state="no_signal")
+        assert (lost["signal"], lost["error"]) == (False, "the source sends no picture")
+        pretended.send("picture")
+        worker.wait_for(state="recording")
+        [gap] = wait_until(lambda: worker.status()["gaps"], 10, "the gap is written down")
+        status = worker.status()
+        assert (status["signal"], status["error"]) == (True, "")
+        assert len(status["parts"]) == 1
+    assert gap["reason"] == "no_signal"
+    assert gap["seconds"] >= 3
+
+
+@pytest.mark.parametrize(("source", "mode"), [(UDP, "sound"), (CARD, "pulled")], ids=["sound alone", "cable pulled"])
+def test_a_picture_that_does_not_come_back_is_missing_at_the_end(
+    pretended: Pretended, tmp_path: Path, source: dict[str, Any], mode: str
+) -> None:
+    """R-15: what was written after the picture was gone does not make the recording complete."""
+    with capture(tmp_path, source, environment=pretended.environment) as worker:
+        worker.wait_for(state="recording", frames=10)
+        pretended.send(mode)
+        worker.wait_for(state="no_signal")
+        final = worker.stop()
+    [gap] = final["gaps"]
+    assert gap["reason"] == "no_signal"
+    assert gap["seconds"] >= 3
+
+
+def test_a_source_of_sound_alone_is_recorded(pretended: Pretended, tmp_path: Path) -> None:
+    """R-15, R-19: radio has no picture, and misses none."""
+    (tmp_path / "no-video").touch()
+    pretended.send("sound")
+    with capture(tmp_path, UDP, environment=pretended.environment) as worker:
+        status = worker.wait_for(state="recording", seconds=2.0)
+        final = worker.stop()
+    assert status["signal"] is True
+    assert status["first_frame_at"]
+    assert final["gaps"] == []
+    assert final["parts"][0]["last_frame_at"] > final["parts"][0]["first_frame_at"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"), [("picture", ""), ("pulled", "the card sees no signal"), ("sound", "no picture within 4 s")]
+)
+def test_the_look_ahead_tells_bars_from_a_picture(
+    pretended: Pretended, monkeypatch: pytest.MonkeyPatch, mode: str, words: str
+) -> None:
+    """R-20."""
+    monkeypatch.setenv("AIRLOCK_FFMPEG", str(pretended.path))
+    pretended.send(mode)
+    assert probe.look(Source(type="decklink", url="0"), (), 4.0) == words
