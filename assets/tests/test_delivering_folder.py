@@ -84,3 +84,25 @@ def test_a_new_title_is_no_second_hand_over(ready: Asset, outgoing: Destination)
     attempt()
     assert sorted(path.name for path in folder.iterdir()) == names
     assert json.loads((folder / names[0]).read_text())["title"] == "Corrected"
+
+
+@pytest.mark.parametrize("number", ["../../outside", "/etc/x", ".hidden", "a/b", ".."])
+def test_a_number_another_kind_of_destination_gave_leads_nowhere(
+    ready: Asset, outgoing: Destination, number: str
+) -> None:
+    """S-04: the destination was switched from http to a folder."""
+    delivery = deliver(ready, outgoing)
+    Delivery.objects.update(external_id=number)
+    delivering.again(Delivery.objects.get(), now=database_now(), by="anna")
+    attempt()
+    delivery.refresh_from_db()
+    assert delivery.state == State.DELIVERED
+    assert delivery.external_id == f"A clip_a{ready.pk}"
+
+
+def test_an_asset_without_a_readable_file_is_not_delivered(ready: Asset, outgoing: Destination) -> None:
+    """A-03: an empty hand-over is none."""
+    ready.parts.update(is_readable=False)
+    delivery = deliver(ready, outgoing)
+    assert delivery.state == State.FAILED
+    assert "no readable file" in delivery.error

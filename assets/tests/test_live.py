@@ -31,6 +31,11 @@ def part(number: int, first: datetime, seconds: float, **more: Any) -> dict[str,
     }
 
 
+@pytest.fixture(autouse=True)
+def real_tolerance(settings: Any) -> None:
+    settings.TOLERATED_GAP_SECONDS = 5.0
+
+
 @pytest.fixture
 def booking(project: Any) -> Booking:
     """A minute that began 40 seconds ago and records."""

@@ -114,3 +114,9 @@ def test_many_that_choose_the_same_node_at_once_do_not_overfill_it() -> None:
         placed = list(pool.map(place, range(8)))
 
     assert sum(placed) == Workload.objects.live().count() == 3
+
+
+def test_a_process_node_of_another_machine_gets_nothing_from_here() -> None:
+    """R-11: nobody here could start it, or see that it does not start."""
+    make("far", address="process", process_home="another-machine:/data/run")
+    assert "is looked after by another machine's scheduler" in refusal(Needs("x:1"))

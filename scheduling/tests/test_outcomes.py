@@ -11,13 +11,18 @@ from scheduling import lifecycle, manual
 from scheduling.bookings import book
 from scheduling.lifecycle import advance, unwant_leftovers
 from scheduling.models import Booking, Recorder
-from scheduling.outcomes import STOPPED_BY_HAND, conclude, find_gaps
+from scheduling.outcomes import STOPPED_BY_HAND, conclude, copy_progress, find_gaps, merge_parts
 from station.models import Alert
 from station.sealing import seal
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 State = Booking.State
+
+
+@pytest.fixture(autouse=True)
+def real_tolerance(settings: Any) -> None:
+    settings.TOLERATED_GAP_SECONDS = 5.0
 
 
 @pytest.fixture
@@ -280,3 +285,88 @@ def test_what_was_split_is_complete(booking: Booking, node: Node) -> None:
     workload = run(booking, node, [part(booking, 1, 0, 300), part(booking, 2, 300, 600)])
     conclude(booking, workload, booking.closes_at)
     assert (booking.state, booking.gaps, len(booking.parts)) == (State.COMPLETED, [], 2)
+
+
+def test_two_nodes_that_used_one_number_do_not_overwrite_each_other(booking: Booking, node: Node) -> None:
+    """R-21: one that was cut off went on alone; when it is back, the part that was heard of first stays what it is."""
+    mine = {**part(booking, 4, 0, 60), "started_at": "a", "node": node.pk}
+    theirs = {**part(booking, 4, 5, 90), "started_at": "b"}
+    assert merge_parts([mine], [theirs], node.pk + 1) == [mine]
+    longer = {**part(booking, 4, 0, 75), "started_at": "a"}
+    assert merge_parts([mine], [longer], node.pk) == [{**longer, "node": node.pk}]
+
+
+def test_a_look_that_comes_late_does_not_overwrite_the_end(booking: Booking, node: Node) -> None:
+    """R-11: another thread has concluded it meanwhile."""
+    workload = run(booking, node, [part(booking, 1, 0, 600)])
+    late = Booking.objects.get(pk=booking.pk)
+    conclude(booking, workload, booking.closes_at)
+    workload.progress = {"parts": [part(booking, 1, 0, 10)], "gaps": []}
+    copy_progress(late, workload)
+    booking.refresh_from_db()
+    assert booking.parts[0]["seconds"] == 600
+
+
+@pytest.mark.parametrize(
+    ("progress", "is_so"),
+    [
+        ({"signal": True, "bytes": 9, "parts": [{"bytes": 9, "ended_at": None}]}, True),
+        ({"signal": True, "bytes": 9, "parts": [{"bytes": 9, "ended_at": "x"}, {"bytes": 0}]}, False),
+        ({"signal": False, "bytes": 9, "parts": [{"bytes": 9}]}, False),
+        ({}, False),
+    ],
+    ids=["its own bytes", "a predecessor's", "bars", "nothing"],
+)
+def test_only_what_is_being_written_counts_as_recording(progress: dict[str, Any], is_so: bool) -> None:
+    """R-15: a promise is not a recording, nor is what an earlier worker left."""
+    assert lifecycle.is_really_recording(Workload(progress=progress)) is is_so
+
+
+def ended_as_full(booking: Booking, node: Node, parts: list[dict[str, Any]]) -> None:
+    workload = run(booking, node, parts)
+    Booking.objects.filter(pk=booking.pk).update(state=State.STARTING)
+    booking.refresh_from_db()
+    workload.exit_reason = "disk_full"
+    lifecycle._after_worker_ended(booking, workload, booking.opens_at + timedelta(seconds=90))
+
+
+def test_a_disk_that_was_full_before_the_first_byte_is_a_reason_to_look_elsewhere(booking: Booking, node: Node) -> None:
+    """R-07, R-18: with something on the disk it is the end; with nothing, another node may have room."""
+    ended_as_full(booking, node, [])
+    assert booking.state == State.RETRY_WAIT
+
+
+def test_a_disk_that_ran_full_ends_the_recording(booking: Booking, node: Node) -> None:
+    """R-18."""
+    ended_as_full(booking, node, [part(booking, 1, 0, 60)])
+    assert (booking.state, booking.outcome) == (State.STOPPING, "disk_full")
+
+
+def test_a_start_that_nobody_looks_after_is_tried_elsewhere(booking: Booking, node: Node) -> None:
+    """R-11: requested from a node that no scheduler cares for; the booking's own deadline counts."""
+    now = booking.opens_at
+    booking.move(State.ARMED, now=now)
+    booking.move(State.STARTING, now=now)
+    workload = run_requested(booking, node)
+    advance(booking, now + timedelta(seconds=40))
+    assert booking.state == State.STARTING
+    advance(booking, now + timedelta(seconds=50))
+    assert booking.state == State.RETRY_WAIT
+    assert "n does not bring it up" in booking.errors[-1]["error"]
+    workload.refresh_from_db()
+    assert not workload.is_wanted
+
+
+def run_requested(booking: Booking, node: Node) -> Workload:
+    return Workload.objects.create(
+        owner=booking.owner,
+        generation=1,
+        node=node,
+        name="w",
+        program="capture",
+        control_port=9600,
+        state="requested",
+        is_wanted=True,
+        created_at=booking.opens_at,
+        secrets_sealed=seal({"token": "t"}),
+    )
