@@ -213,6 +213,7 @@ ASSET_USERS = ["playout.usage.PlaylistUse"]
 WORKER_IMAGE = env.str("WORKER_IMAGE", default="airlock-worker:latest")
 WORKER_USER = env.str("WORKER_USER", default="10001:10001")
 WORKER_MEMORY_MB = env.int("WORKER_MEMORY_MB", default=1024)
+PLAYOUT_MEMORY_MB = env.int("PLAYOUT_MEMORY_MB", default=2048)
 WORKER_CPUS = env.float("WORKER_CPUS", default=2.0)
 WORKER_PIDS = env.int("WORKER_PIDS", default=1024)
 NODE_CALL_SECONDS = env.float("NODE_CALL_SECONDS", default=8.0)

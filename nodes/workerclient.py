@@ -93,7 +93,7 @@ class WorkerRefused(Exception):
 
 def tell(workload: Workload, path: str, told: dict[str, Any]) -> dict[str, Any]:
     """A word to the worker; answers its status after that."""
-    reply = _call(workload, "POST", path, json.dumps(told).encode())
+    reply = _call(workload, "POST", path, json.dumps(told, ensure_ascii=False).encode())
     if reply.status == http.client.BAD_REQUEST:
         try:
             raise WorkerRefused(str(json.loads(reply.body)["error"]))

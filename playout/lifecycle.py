@@ -220,7 +220,7 @@ def _follow(channel: Channel, workload: Workload, now: datetime) -> None:
     progress = workload.progress
     place = progress.get("place") or {}
     if place and place != channel.place:
-        Channel.objects.filter(pk=channel.pk).update(place=place)
+        Channel.objects.filter(pk=channel.pk, state=State.ON_AIR).update(place=place)
         channel.place = place
     asrun.collect(channel, workload)
     _watch_outputs(channel, workload, now)

@@ -49,6 +49,9 @@ def _want(channel: Channel, node: Node, spec: dict[str, Any], secret: dict[str, 
         # Nobody may stop it between this look and the intent, or a worker would play for nobody.
         if not Channel.objects.select_for_update().filter(pk=channel.pk, state__in=WAITING, is_wanted=True).exists():
             return None
+        current = workloads.latest(channel.owner)
+        if current and current.is_wanted and not current.is_over:
+            return current  # somebody was faster, and holds the ports where it is
         _hold_ports(channel, node, ports_of(channel), now)
         return workloads.want(
             channel.owner, node=node, program="playout", spec=spec, secret=secret, now=now, project=channel.project

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from worker.config import ConfigError, Control
 
-BODY_LIMIT = 2 * 1024 * 1024
+BODY_LIMIT = 16 * 1024 * 1024
 PREVIEW_FILE = re.compile(r"^(index\.m3u8|index\d+\.ts|frame\.jpg)$")
 TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".ts": "video/mp2t", ".jpg": "image/jpeg"}
 

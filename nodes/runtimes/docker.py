@@ -15,6 +15,8 @@ import requests
 from django.conf import settings
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.tls import TLSConfig
+from docker.utils import convert_filters
+from urllib3.exceptions import HTTPError
 
 from nodes import failpoints
 from nodes.addresses import parse_node_address
@@ -138,14 +140,17 @@ class DockerRuntime(Runtime):
         So it ends after some minutes of silence, and whoever listens begins anew.
         """
         client = self._connect()
-        client.timeout = LISTEN_SECONDS
         wanted = {"label": [f"{LABEL_INSTALLATION}={self.installation}"], "event": ["die", "oom"]}
         try:
-            for event in client.events(filters=wanted, decode=True):
+            # Not client.events(): that one listens without any limit, whatever the client's own is.
+            url, params = client._url("/events"), {"filters": convert_filters(wanted)}
+            answer = client._get(url, params=params, stream=True, timeout=LISTEN_SECONDS)
+            client._raise_for_status(answer)
+            for event in client._stream_helper(answer, decode=True):
                 identity = identity_of(event.get("Actor", {}).get("Attributes"))
                 if identity is not None:
                     yield identity.owner
-        except (DockerException, requests.exceptions.RequestException, OSError) as error:
+        except (DockerException, requests.exceptions.RequestException, HTTPError, OSError) as error:
             raise Unreachable(f"The engine's events ended: {error}") from error
         finally:
             client.close()

@@ -44,7 +44,9 @@ class Roll:
 
 
 @pytest.fixture(autouse=True)
-def nothing_heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_heard(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[None]:
+    settings.PLAYOUT_SILENCE_SECONDS = 3.0
+
     def silent(workload: Workload, seconds: float) -> dict[str, Any]:
         raise WorkerHangs("timed out")
 

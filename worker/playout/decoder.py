@@ -32,6 +32,11 @@ AUDIO_BYTES = 60 * SAMPLE_RATE * SAMPLE_BYTES
 READY_FRAMES = 4
 # Sound may begin later than the picture; this long a ready picture waits to learn when.
 SOUND_PATIENCE_SECONDS = 0.4
+# Sound may also lie behind the picture it belongs to: a second in fragmented files, as much in what encoders send. So
+# much picture is held until its sound is there.
+SKEW_SECONDS = 1.6
+# Beyond the sound that is there, a live source holds so many frames at most.
+LIVE_FRAMES = 20
 # What showinfo and ashowinfo print of their first frame. By their words, not by the name in front: picture and sound
 # are filtered on threads of their own, and a line that begins while another is not ended has no name in front.
 _FIRST = r"n: *0 pts: *\S+ +pts_time: ?(-?[\d.]+(?:e[-+]?\d+)?)(?:(?!n: *\d+ pts:).)*? %s:"
@@ -86,6 +91,11 @@ class Sound:
         self.clock += samples
         return bytes(out)
 
+    @property
+    def ahead(self) -> int | None:
+        """How many samples there are beyond what was taken; None as long as nobody knows where they belong."""
+        return None if self.starts_at is None else self.starts_at + len(self.data) // SAMPLE_BYTES - self.clock
+
 
 class Decoder:
     """Create it from the main thread: the kernel ends its ffmpeg with that thread."""
@@ -109,6 +119,7 @@ class Decoder:
         self._dropped = 0
         self._secrets = secrets
         self._most = max(LEAST_FRAMES, min(MOST_FRAMES, BUFFER_BYTES // picture.frame_bytes))
+        self._most_skewed = max(self._most, picture.frames_in(SKEW_SECONDS) + (LIVE_FRAMES if feed.is_live else 0))
         self._frames: deque[bytearray] = deque()
         self._sound = Sound()
         self._first_picture: float | None = None
@@ -123,13 +134,13 @@ class Decoder:
         self._spawn(binary, offset_seconds)
 
     def _spawn(self, binary: Binary, offset_seconds: float) -> None:
+        cage = None if self.feed.reads is None else Cage(reads=self.feed.reads, runs=binary.path)
         pipes = {each: os.pipe() for each in self.streams}
         for read, _ in pipes.values():
             widen(read)
         seek = ["-ss", f"{offset_seconds:.6f}"] if offset_seconds > 0 else []
         command = [binary.path, "-hide_banner", "-nostats", "-loglevel", "info", "-y"]
         command += [*seek, *self.feed.arguments, *self._outputs({each: write for each, (_, write) in pipes.items()})]
-        cage = None if self.feed.reads is None else Cage(reads=self.feed.reads, runs=binary.path)
         parent = os.getpid()
 
         def in_child() -> None:
@@ -208,10 +219,13 @@ class Decoder:
                 return False
             if len(self._frames) < READY_FRAMES and "v" in self._open:
                 return False
-            if self._sound.starts_at is not None or ("a" not in self._open and not self._sound.data):
+            if (self._sound.starts_at is not None and not self._lacks_sound()) or (
+                "a" not in self._open and not self._sound.data
+            ):
                 return True
             self._ready_since = self._ready_since or time.monotonic()
-            if time.monotonic() - self._ready_since <= SOUND_PATIENCE_SECONDS:
+            patience = SKEW_SECONDS if self.feed.is_live else SOUND_PATIENCE_SECONDS
+            if time.monotonic() - self._ready_since <= patience:
                 return False
             if self._first_sound is None and self._sound.data:  # rather a little off than a clip without its sound
                 self._first_sound = self._first_picture
@@ -249,6 +263,37 @@ class Decoder:
     @property
     def buffered(self) -> int:
         return len(self._frames)
+
+    @property
+    def is_overfull(self) -> bool:
+        """A live source that waits for its turn, or runs ahead of our clock, has more than is good."""
+        return self.buffered > LIVE_FRAMES + self._skew_frames()
+
+    def catch_up(self) -> None:
+        """Back to what a live source needs."""
+        self.drop(self.buffered - LIVE_FRAMES // 2 - self._skew_frames())
+
+    def _skew_frames(self) -> int:
+        """How many frames have come whose sound has not."""
+        with self._changed:
+            most, ahead = self.picture.frames_in(SKEW_SECONDS), self._sound.ahead
+            if "a" not in self._open or "v" not in self.streams:
+                return 0
+            if ahead is None:  # not heard of yet; a source that stays silent is not waited for
+                is_new = self._first_frame_at is None or time.monotonic() - self._first_frame_at < 2 * SKEW_SECONDS
+                return most if is_new else 0
+            return max(0, min(most, len(self._frames) - self.picture.frames_in(ahead / SAMPLE_RATE)))
+
+    def _lacks_sound(self) -> bool:
+        """What comes next has no sound yet, and may still get it."""
+        if "a" not in self._open:
+            return False
+        ahead = self._sound.ahead
+        return ahead is None or ahead < READY_FRAMES * self.picture.samples_of(0)
+
+    def _limit(self) -> int:
+        """So many frames are decoded ahead. A full picture pipe would keep ffmpeg from reading the sound, too."""
+        return self._most_skewed if self.feed.is_live or self._lacks_sound() else self._most
 
     def idle_seconds(self) -> float:
         """How long nothing has come out of it."""
@@ -288,7 +333,7 @@ class Decoder:
                 if not _fill(pipe, memoryview(frame)):
                     break
                 with self._changed:
-                    while len(self._frames) >= self._most and not self._is_closed:
+                    while len(self._frames) >= self._limit() and not self._is_closed:
                         self._changed.wait(1.0)
                     self._frames.append(frame)
                     self.frames_read += 1

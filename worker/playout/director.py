@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from worker.playout import order
 from worker.playout.config import Item, PlayoutConfig, Rundown
 from worker.playout.lineup import MOST_AHEAD, Lineup
 from worker.playout.logbook import Logbook
@@ -141,7 +140,7 @@ class Director:
             if following is not None:
                 self.load(following, now)
             self._take_calls(now)
-            if self.is_paused and not self._holds_first:
+            if self._is_held:
                 return self._held, silence(samples)
             for _ in range(MOST_AHEAD + 2):  # items that end or fail at once; bounded, whatever the list is like
                 if self.slot is None and not self._put_on(now):
@@ -157,11 +156,11 @@ class Director:
     def _take_calls(self, now: float) -> None:
         """Fixed starts whose moment has come. What is on gives way only to something that can be shown."""
         self.lineup.call(now, self.slot)
-        if self.slot is None or not self.lineup.waiting:
-            return
+        if self.slot is None or not self.lineup.waiting or self._is_held:
+            return  # a held picture stays until somebody says play
         for slot in [each for each in self.lineup.waiting if each.may_be_passed_over]:
             self._pass_over(slot, now, "bad", slot.why_hopeless())
-        cutter = self.lineup.cutter()
+        cutter = self.lineup.cutter(now)
         if cutter is None:
             return
         while self.lineup.waiting[0] is not cutter:
@@ -169,13 +168,17 @@ class Director:
             self._pass_over(self.lineup.waiting[0], now, "too late", note)
         self._finish("cut", f"{cutter.item.title} begins at its time", now)
 
+    @property
+    def _is_held(self) -> bool:
+        return self.is_paused and not self._holds_first
+
     def _put_on(self, now: float) -> bool:
         """The next one that can go on air does. False: there is none at this moment."""
         while self.lineup.waiting or now >= self._again_at:
             slot = self.lineup.candidate(now)
             if slot is None:
                 return False
-            if order.is_too_late(slot.item, now) and not slot.is_forced:
+            if slot.is_too_late(now):
                 self._pass_over(slot, now, "too late", "its time was longer ago than it may be")
                 self.lineup.drop_rest_of(slot.item)
                 continue

@@ -284,9 +284,13 @@ class Lineup:
             self.waiting.append(slot)
         self._called_until = max(now, self._called_until)
 
-    def cutter(self) -> Slot | None:
-        """Of what waits, the last that may cut what is on and can be shown this very frame."""
-        return next((slot for slot in reversed(self.waiting) if slot.cuts and slot.is_ready), None)
+    def cutter(self, now: float) -> Slot | None:
+        """Of what waits, the last that may cut what is on and can be shown this very frame.
+
+        What has become too late meanwhile cuts nothing: it would not be shown.
+        """
+        able = (slot for slot in reversed(self.waiting) if slot.cuts and slot.is_ready and not slot.is_too_late(now))
+        return next(able, None)
 
     def candidate(self, now: float) -> Slot | None:
         """What would go on air now, if it can."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from worker.playout import order
 from worker.playout.config import Item
 from worker.playout.decoder import Decoder
 from worker.playout.spool import Entry
@@ -62,6 +63,9 @@ class Slot:
     def may_be_passed_over(self) -> bool:
         """A source that is lost may come back; anything else that cannot be opened will not."""
         return self.is_hopeless and self.item.kind != LIVE
+
+    def is_too_late(self, now: float) -> bool:
+        return order.is_too_late(self.item, now) and not self.is_forced
 
     def why_hopeless(self) -> str:
         decoder = self.decoder

@@ -32,8 +32,6 @@ from worker.redaction import redact
 LOOK_SECONDS = 0.05
 LIVE_RETRY_SECONDS = 1.5
 LIVE_STALL_SECONDS = 8.0
-# A live source that waits for its turn, or runs ahead of our clock, holds no more than this.
-LIVE_FRAMES = 20
 # Behind the clock by more than this, the pacer starts counting anew instead of hurrying.
 BEHIND_SECONDS = 2.0
 # An encoder that does not live this long is not replaced at once.
@@ -252,8 +250,8 @@ class Stage:
             slot.decoder = None
             slot.retry_at = time.monotonic() + LIVE_RETRY_SECONDS
             decoder.end()
-        elif decoder.buffered > LIVE_FRAMES:
-            decoder.drop(decoder.buffered - LIVE_FRAMES // 2)
+        elif decoder.is_overfull:
+            decoder.catch_up()
 
     def _follow_feed(self, slot: Slot, growing: Growing, seconds: float) -> tuple[Feed, float]:
         number, item = slot.part, slot.item

@@ -304,3 +304,38 @@ def test_a_paused_channel_is_held_at_its_picture_after_a_failover(theatre: Any) 
     stage.director.play()
     stage.run(16)
     assert stage.asrun()[0][0] == "a"
+
+
+class Ready:
+    """A source that is there at last."""
+
+    is_ready, has_failed, lacks_a_stream = True, False, False
+
+
+def test_what_comes_too_late_to_be_shown_cuts_nothing(theatre: Any) -> None:
+    """P-09: the studio's picture comes long after its time; the film is not cut for something that is left out then."""
+    studio = item("studio", 20.0, BEGIN + 10, kind="live", is_cut=True, max_late_seconds=20)
+    stage = theatre(item("film", 100.0), studio, item("next", 50.0))
+    stage.run(60)
+    [waiting] = stage.director.lineup.waiting
+    waiting.decoder = Ready()
+    stage.run(102)
+    assert [(key, seconds, reason) for key, seconds, reason in stage.asrun()] == [
+        ("film", 100.0, "played"),
+        ("studio", 0.0, "too late"),
+    ]
+    assert stage.director.slot.item.key == "next"
+
+
+def test_a_fixed_start_waits_while_the_picture_is_held(theatre: Any) -> None:
+    """P-01, P-09: what is paused is on until somebody says play, and as-run says so."""
+    stage = theatre(item("film", 100.0), item("news", 5.0, BEGIN + 10, is_cut=True), item("show", 50.0))
+    stage.run(5)
+    stage.director.pause()
+    stage.run(20)
+    assert stage.director.slot.item.key == "film"
+    assert stage.asrun() == []
+    stage.director.play()
+    stage.run(21)
+    assert stage.director.slot.item.key == "news"
+    assert [(key, reason) for key, _, reason in stage.asrun()] == [("film", "cut")]
