@@ -142,11 +142,7 @@ class DockerRuntime(Runtime):
         client = self._connect()
         wanted = {"label": [f"{LABEL_INSTALLATION}={self.installation}"], "event": ["die", "oom"]}
         try:
-            # Not client.events(): that one listens without any limit, whatever the client's own is.
-            url, params = client._url("/events"), {"filters": convert_filters(wanted)}
-            answer = client._get(url, params=params, stream=True, timeout=LISTEN_SECONDS)
-            client._raise_for_status(answer)
-            for event in client._stream_helper(answer, decode=True):
+            for event in self._events(client, wanted):
                 identity = identity_of(event.get("Actor", {}).get("Attributes"))
                 if identity is not None:
                     yield identity.owner
@@ -154,6 +150,15 @@ class DockerRuntime(Runtime):
             raise Unreachable(f"The engine's events ended: {error}") from error
         finally:
             client.close()
+
+    @staticmethod
+    def _events(client: Any, wanted: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
+        """Not client.events(): that one listens without any limit, whatever the client's own is."""
+        params = {"filters": convert_filters(wanted)}
+        answer = client._get(client._url("/events"), params=params, stream=True, timeout=LISTEN_SECONDS)
+        client._raise_for_status(answer)
+        events: Iterator[dict[str, Any]] = client._stream_helper(answer, decode=True)
+        return events
 
     def check_ready(self) -> None:
         with self._engine() as engine:
