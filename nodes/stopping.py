@@ -1,18 +1,23 @@
 """Bringing a workload down: ask, insist, collect, remove. Retried until confirmed."""
 
+import contextlib
 import logging
 from datetime import datetime, timedelta
 
+from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from nodes import failpoints
 from nodes.models import Node, Workload
+from nodes.reach import PLAYOUT
 from nodes.runtimes.base import NameTaken, OutcomeUnknown, Refused, Runtime, RuntimeFault, Status, Unreachable
 from nodes.watching import finish
+from nodes.workerclient import WorkerRefused, WorkerSilent, tell
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
 from station.models.alert import Severity
 from station.redaction import redact
+from station.sealing import CannotOpen
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +51,38 @@ def stop(workload: Workload, runtime: Runtime) -> None:
     except NameTaken:
         _end_without_trace(workload, now)
     except (Unreachable, OutcomeUnknown, Refused) as fault:
+        _ask_the_worker(workload)
         _note_trouble(workload, redact(str(fault)), now)
+
+
+def _ask_the_worker(workload: Workload) -> None:
+    """Its engine does not answer, but the worker may (live-restore): a channel that is moved must not go on sending."""
+    if workload.is_wanted:
+        return  # lost, but nobody took its place: it plays on, as it should
+    with contextlib.suppress(WorkerSilent, WorkerRefused, CannotOpen):
+        tell(workload, "/stop", {})
+        logger.info("The worker itself was told to end; its engine does not answer. workload=%s", workload.name)
+
+
+def _take_back(workload: Workload, now: datetime) -> bool:
+    """Its machine is back, and the channel never stopped there: if nobody took it over it goes on, instead of being
+    ended because a fault of the network is over (P-06)."""
+    is_spare = workload.state != State.LOST or not workload.is_wanted or workload.program != PLAYOUT
+    if is_spare or Workload.objects.filter(owner=workload.owner, generation__gt=workload.generation).exists():
+        return False
+    try:
+        with transaction.atomic():
+            return workload.move(
+                State.RUNNING,
+                now=now,
+                note="its node is back, and it never stopped",
+                exit_reason="",
+                error="",
+                missed_looks=0,
+                heartbeat_at=now,
+            )
+    except IntegrityError:
+        return False  # its control port was given away meanwhile
 
 
 def clean_up(workload: Workload, runtime: Runtime) -> None:
@@ -56,12 +92,14 @@ def clean_up(workload: Workload, runtime: Runtime) -> None:
         observed = runtime.inspect(workload.name)
         if observed is not None and observed.status is Status.RUNNING:
             runtime.check_ours(observed)
-            _signal(workload, runtime, now)
+            if not _take_back(workload, now):
+                _signal(workload, runtime, now)
             return
         runtime.remove(workload.name)
     except NameTaken:
         logger.warning("Left a stranger's container alone. workload=%s", workload.name)
     except RuntimeFault as fault:
+        _ask_the_worker(workload)
         logger.warning("Not cleaned up yet. workload=%s error=%s", workload.name, redact(str(fault)))
         return
     failpoints.reach(failpoints.STOP_AFTER_REMOVE)
@@ -98,13 +136,13 @@ def _note_trouble(workload: Workload, error: str, now: datetime) -> None:
     else:
         deadline = now + Workload.DEADLINES[State.STOPPING]
         Workload.objects.filter(pk=workload.pk).update(error=error, deadline_at=deadline)
-    late = now - workload.state_since_at
+    late, is_capture = now - workload.state_since_at, workload.program != PLAYOUT
     raise_alert(
         _alert_key(workload),
         f"{workload.owner} does not stop on node {workload.node.name}",
         now=now,
         severity=Severity.CRITICAL if late > timedelta(minutes=2) else Severity.WARNING,
-        text=f"{error}\nAirlock keeps trying. The worker also ends by itself at its end time.",
+        text=f"{error}\nAirlock keeps trying." + (" A recording also ends by itself at its end time." * is_capture),
         subject=f"workload:{workload.pk}",
     )
 

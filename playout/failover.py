@@ -52,7 +52,8 @@ def recover(channel: Channel, workload: Workload | None, now: datetime, reason: 
     lost_at = last_frame_at(workload, now)
     asrun.close_open(channel, lost_at, "lost", words)
     if is_gone and channel.has_card:
-        _give_up(channel, now, f"{words} {RUNBOOK}")  # P-06: the picture is on a cable of that machine
+        # P-06: the picture is on a cable of that machine. It may well be on: nobody tells that worker to end.
+        _give_up(channel, now, f"{words} {RUNBOOK}", may_play=True)
         return
     recent = list(Recovery.recent(channel, now - WITHIN)[: settings.MAX_RECOVERIES])
     if len(recent) >= settings.MAX_RECOVERIES:
@@ -104,14 +105,17 @@ def begin(
     return True
 
 
-def _give_up(channel: Channel, now: datetime, text: str, again_at: datetime | None = None) -> None:
+def _give_up(
+    channel: Channel, now: datetime, text: str, again_at: datetime | None = None, *, may_play: bool = False
+) -> None:
     """A person must act. If nobody does it is tried again at `again_at`: off air for good helps nobody."""
     if not channel.move(State.ERROR, now=now, note=text, error=text, next_attempt_at=again_at):
         return
-    workloads.unwant(channel.owner, now=now, by=SCHEDULER, note="a person must act")
+    if not may_play:
+        workloads.unwant(channel.owner, now=now, by=SCHEDULER, note="a person must act")
     raise_alert(
         f"channel_error:{channel.owner}",
-        f"{channel} is off air and waits for a person",
+        f"{channel} {'cannot be heard, may be off air,' if may_play else 'is off air'} and waits for a person",
         now=now,
         severity=Severity.CRITICAL,
         text=text,

@@ -110,6 +110,8 @@ def advance(channel: Channel, now: datetime) -> None:
         and channel.next_attempt_at <= now
     ):
         channel.move(State.STARTING, now=now, note="tried again", attempts=0, next_attempt_at=None)
+    if channel.is_wanted and channel.state == State.ERROR:
+        _note_return(channel, now)
     if channel.state in {State.STARTING, State.FAILING_OVER}:
         _bring_up(channel, now)
     if channel.state == State.ON_AIR:
@@ -139,6 +141,14 @@ def _bring_up(channel: Channel, now: datetime) -> None:
         _wait(channel, f"No place to play from: {fault}", now)
 
 
+def _note_return(channel: Channel, now: datetime) -> None:
+    """The machine with its card is back, and it never stopped (P-06)."""
+    workload = workloads.latest(channel.owner)
+    is_playing = workload is not None and workload.is_wanted and workload.state == Workload.State.RUNNING
+    if workload is not None and is_playing and workload.progress.get("frames"):
+        _note_on_air(channel, workload, now)
+
+
 def _patience_until(channel: Channel, workload: Workload) -> datetime:
     """However long there was no place before: each worker has its time to show a picture."""
     return workload.created_at + Channel.DEADLINES[State(channel.state)]
@@ -156,7 +166,9 @@ def _give_it_up(channel: Channel, workload: Workload, now: datetime) -> None:
 
 def _predecessor_lingers(channel: Channel, now: datetime) -> bool:
     """One sender at a time: a worker that can still be reached gets some time to be gone for certain."""
-    lingering = Workload.objects.to_look_at().filter(owner=channel.owner, node__state=Node.State.UP)
+    # Or was heard a moment ago, whatever its engine says: it is told to end by its own port then.
+    is_near = Q(node__state=Node.State.UP) | Q(heartbeat_at__gt=now - PREDECESSOR_PATIENCE)
+    lingering = Workload.objects.to_look_at().filter(is_near, owner=channel.owner)
     # One that was not even told to stop yet still sends, however long it has been running.
     is_fresh = Q(state__in=SENDING) | Q(state_since_at__gt=now - PREDECESSOR_PATIENCE)
     return lingering.exclude(state=Workload.State.LOST).filter(is_fresh).exists()

@@ -79,7 +79,12 @@ def run() -> int:
     signal.signal(signal.SIGINT, lambda *_: capture.ask_to_stop())
     try:
         gets = {"/status": lambda query: capture.status(int(query.get("parts_after", 0)))}
-        server = Server(config.control, gets, {"/end": capture.take_end}, capture.preview_folder)
+        server = Server(
+            config.control,
+            gets,
+            {"/end": capture.take_end, "/stop": lambda told: capture.ask_to_stop()},
+            capture.preview_folder,
+        )
     except OSError as error:
         print(f"the control port {config.control.port} cannot be used: {error.strerror}", flush=True)
         return exits.PORT_TAKEN

@@ -36,9 +36,10 @@ class Workload(Machine):
         State.RUNNING: {State.STOPPING, State.EXITED, State.FAILED, State.LOST},
         State.STOPPING: {State.EXITED, State.FAILED, State.LOST},
         State.EXITED: set(),
-        State.LOST: set(),
+        State.LOST: {State.RUNNING},
         State.FAILED: set(),
     }
+    OVER = (State.EXITED, State.LOST, State.FAILED)
     DEADLINES = {
         State.REQUESTED: timedelta(seconds=20),
         State.STARTING: timedelta(seconds=30),

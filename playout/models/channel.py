@@ -37,7 +37,7 @@ class Channel(Machine):
         State.ON_AIR: {State.FAILING_OVER, State.STOPPING, State.ERROR},
         State.FAILING_OVER: {State.ON_AIR, State.STOPPING, State.ERROR},
         State.STOPPING: {State.OFF_AIR},
-        State.ERROR: {State.STARTING, State.STOPPING},
+        State.ERROR: {State.STARTING, State.ON_AIR, State.STOPPING},
     }
     OVER = (State.OFF_AIR, State.ERROR)
     # Beyond these somebody is told; nothing is given up while the channel is wanted.

@@ -215,12 +215,22 @@ def test_a_card_is_never_moved_and_the_alert_names_the_runbook(channel: Any, pro
     channel.outputs.create(type="decklink", address="0")
     channel.move(State.STARTING, now=now)
     channel.move(State.ON_AIR, now=now)
-    lost = Workload(owner=channel.owner, generation=1, node=process_node, exit_reason="node_gone", error="gone")
+    lost = workloads.want(channel.owner, node=process_node, program="playout", spec={}, secret={}, now=now)
+    Workload.objects.update(state="lost", exit_reason="node_gone", error="gone")
+    lost.refresh_from_db()
     failover.recover(channel, lost, now)
     assert channel.state == State.ERROR
     [alert] = Alert.objects.filter(key=f"channel_error:{channel.owner}")
     assert "docs/operations.md" in alert.text
+    assert "may be off air" in alert.title
     assert not Recovery.objects.exists()
+    lost.refresh_from_db()
+    assert lost.is_wanted, "it may well be on: nobody ends it"
+    Workload.objects.update(state="running", progress={"frames": 100, "asrun_revision": 0}, heartbeat_at=now)
+    advance(channel, now)
+    assert channel.state == State.ON_AIR, "its machine is back, and it never stopped"
+    alert.refresh_from_db()
+    assert alert.state == Alert.State.RESOLVED
 
 
 def test_the_loop_finds_a_wanted_channel(channel: Any) -> None:

@@ -73,6 +73,7 @@ class Playout:
             "/pause": lambda told: director.pause(),
             "/skip": lambda told: director.skip(time.time()),
             "/cue": self.cue,
+            "/stop": lambda told: self.ask_to_stop(),
         }
 
     def ask_to_stop(self) -> None:

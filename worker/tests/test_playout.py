@@ -277,6 +277,15 @@ def test_a_channel_that_must_not_go_on_alone_ends(tmp_path: Path) -> None:
     assert worker.process.returncode == 5
 
 
+def test_it_ends_when_it_is_told_to_by_its_own_port(tmp_path: Path) -> None:
+    """P-05: its engine may be away while it still sends."""
+    with playout(tmp_path, clips(tmp_path, 1, 30.0)) as worker:
+        worker.wait_for(frames=10)
+        worker.ask("/stop", body={})
+        assert worker.wait_end(30)["frames"] >= 10
+    assert worker.process.returncode == 0
+
+
 @pytest.mark.parametrize("kind", ["srt", "rtmp"])
 def test_a_receiver_that_comes_back_has_a_picture_within_5_seconds(kind: str, tmp_path: Path) -> None:
     """P-09, S-05: one failing output stops nobody, is retried, and no key stands in a command line."""

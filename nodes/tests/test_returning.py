@@ -1,0 +1,99 @@
+"""A machine that was away is back, or only its engine is away: what still plays there, and who tells it to end?"""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from nodes import stopping, workloads
+from nodes.models import Node, Workload
+from nodes.runtimes.base import Observed, Status, Unreachable
+
+pytestmark = [pytest.mark.django_db]
+
+State = Workload.State
+
+
+class Engine:
+    """A runtime on which the container runs; or one that does not answer."""
+
+    def __init__(self, *, answers: bool = True) -> None:
+        self.answers = answers
+        self.stopped: list[str] = []
+
+    def inspect(self, name: str) -> Observed | None:
+        if not self.answers:
+            raise Unreachable("no route to host")
+        return Observed(name=name, status=Status.RUNNING, identity=None)
+
+    def check_ours(self, observed: Observed) -> None:
+        return
+
+    def stop(self, name: str, *, force: bool = False) -> None:
+        self.stopped.append(name)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What workers were told by their own ports."""
+    words: list[str] = []
+    monkeypatch.setattr(stopping, "tell", lambda workload, path, body: words.append(path))
+    return words
+
+
+def lost(program: str = "playout", **changes: Any) -> Workload:
+    """Nobody heard of it or its node any more; on that node it runs on."""
+    now = timezone.now()
+    node, _ = Node.objects.get_or_create(name="a", address="unix:///a", media_dir="/m", state="up")
+    made = workloads.want("channel:1", node=node, program=program, spec={}, secret={}, now=now)
+    fields = {"state": State.LOST, "exit_reason": "node_gone", "error": "gone", "missed_looks": 9, **changes}
+    Workload.objects.filter(pk=made.pk).update(**fields)
+    made.refresh_from_db()
+    return made
+
+
+def test_a_channel_that_nobody_took_over_goes_on_when_its_machine_is_back() -> None:
+    """P-06: a fault of the network is over; that is no reason to take the picture away."""
+    workload, engine = lost(), Engine()
+    stopping.clean_up(workload, engine)  # type: ignore[arg-type]
+    workload.refresh_from_db()
+    assert (workload.state, workload.exit_reason, workload.error) == (State.RUNNING, "", "")
+    assert workload.deadline_at is not None
+    assert workload.deadline_at > timezone.now()
+    assert engine.stopped == []
+
+
+@pytest.mark.parametrize("why", ["somebody took it over", "not wanted", "a recording", "its port is given away"])
+def test_what_nobody_needs_there_is_ended_when_its_machine_is_back(why: str) -> None:
+    """P-05, R-21: one sender at a time, one writer at a time."""
+    workload = lost("capture" if why == "a recording" else "playout", is_wanted=why != "not wanted")
+    if why == "somebody took it over":
+        workloads.want("channel:1", node=workload.node, program="playout", spec={}, secret={}, now=timezone.now())
+    if why == "its port is given away":
+        other = workloads.want(
+            "channel:2", node=workload.node, program="playout", spec={}, secret={}, now=timezone.now()
+        )
+        Workload.objects.filter(pk=other.pk).update(control_port=workload.control_port)
+    engine = Engine()
+    stopping.clean_up(workload, engine)  # type: ignore[arg-type]
+    workload.refresh_from_db()
+    assert workload.state == State.LOST
+    assert engine.stopped == [workload.name]
+
+
+@pytest.mark.parametrize(("is_wanted", "words"), [(False, ["/stop"]), (True, [])])
+def test_a_lost_one_is_told_by_its_own_port_only_if_it_is_not_wanted(
+    is_wanted: bool, words: list[str], told: list[str]
+) -> None:
+    """P-05, P-06: its engine is away, the worker may hear us."""
+    stopping.clean_up(lost(is_wanted=is_wanted), Engine(answers=False))  # type: ignore[arg-type]
+    assert told == words
+
+
+def test_a_stop_reaches_the_worker_though_its_engine_is_away(told: list[str]) -> None:
+    """P-05: moved or stopped, it must not go on sending (live-restore)."""
+    workload = lost(state=State.RUNNING, is_wanted=False, deadline_at=timezone.now() + timedelta(seconds=30))
+    stopping.stop(workload, Engine(answers=False))  # type: ignore[arg-type]
+    assert told == ["/stop"]
+    assert workload.state == State.STOPPING
