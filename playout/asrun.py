@@ -23,11 +23,14 @@ NEVER_REPORTED = "its end was never reported"
 Plans = dict[int, dict[int, datetime | None]]
 
 
-def collect(channel: Channel, workload: Workload) -> int:
-    """Copy what is new; answers how many lines. A worker that does not answer is asked again with the next look."""
+def collect(channel: Channel, workload: Workload, *, is_last: bool = False) -> int:
+    """Copy what is new; answers how many lines. A worker that does not answer is asked again with the next look.
+
+    The last time it is asked even if its status told of nothing new: something may have begun since.
+    """
     if channel.asrun_generation != workload.generation:
         channel.asrun_generation, channel.asrun_revision = workload.generation, 0
-    if int(workload.progress.get("asrun_revision") or 0) <= channel.asrun_revision:
+    if int(workload.progress.get("asrun_revision") or 0) <= channel.asrun_revision and not is_last:
         return 0
     count = 0
     plans: Plans = {}

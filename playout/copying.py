@@ -1,6 +1,9 @@
-"""A list for another day: "copy to…"."""
+"""Rows of lists: a list for another day ("copy to…"), and a new list in the place of an old one."""
 
+from collections import deque
+from collections.abc import Sequence
 from datetime import date
+from typing import Any
 
 from django.db import transaction
 
@@ -28,3 +31,24 @@ def copy_to(playlist: Playlist, day: date) -> Playlist:
             row.playlist = copy
         PlaylistItem.objects.bulk_create(rows)
     return copy
+
+
+def keep_known(playlist: Playlist, items: Sequence[PlaylistItem]) -> list[PlaylistItem]:
+    """Give the rows of a new list that were in the old one their old numbers; answers the old rows that are left over.
+
+    A channel on air knows its place by the number: what stays in the list goes on from there instead of beginning anew.
+    """
+    left: dict[tuple[Any, ...], deque[PlaylistItem]] = {}
+    for row in playlist.items.order_by("position", "id"):
+        left.setdefault(_content(row), deque()).append(row)
+    for item in items:
+        if known := left.get(_content(item)):
+            item.pk = known.popleft().pk
+            item._state.adding = False
+    return [row for rows in left.values() for row in rows]
+
+
+def _content(item: PlaylistItem) -> tuple[Any, ...]:
+    """Everything that is played of it, but not where it stands."""
+    names = [field.attname for field in PlaylistItem._meta.concrete_fields]
+    return tuple(getattr(item, name) for name in names if name not in {"id", "playlist_id", "position"})

@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from assets.models import Asset
+from playout.copying import keep_known
 from playout.models import Playlist, PlaylistItem
 
 MOST_BYTES = 2 * 1024 * 1024
@@ -99,10 +100,12 @@ def save(preview: Preview, playlist: Playlist) -> int:
     if not preview.is_good:
         raise ValueError("a list with problems is not saved")
     with transaction.atomic():
-        playlist.items.all().delete()
         for item in preview.items:
             item.playlist = playlist
-        PlaylistItem.objects.bulk_create(preview.items)
+        gone = keep_known(playlist, preview.items)
+        PlaylistItem.objects.filter(pk__in=[row.pk for row in gone]).delete()
+        PlaylistItem.objects.bulk_update([item for item in preview.items if item.pk], ["position"])
+        PlaylistItem.objects.bulk_create([item for item in preview.items if not item.pk])
     return len(preview.items)
 
 

@@ -47,7 +47,10 @@ BARS_SECONDS = 20.0
 LIST_LOOK_SECONDS = 3.0
 _list_read: dict[int, float] = {}  # workload -> when (monotonic)
 _troubled: set[int] = set()
-TROUBLES = ("off_air", "output", "channel_error", "channel_trouble", "list_refused", "not_stopping", "bars", "stuck")
+TROUBLES = (
+    *("off_air", "output", "channel_error", "channel_trouble", "list_refused", "not_stopping"),
+    *("bars", "stuck", "list_failed", "dropping"),
+)
 DUE_SQL = """SELECT clock_timestamp() WHERE EXISTS (
     SELECT FROM playout_channel WHERE is_wanted OR state <> 'off_air')"""
 
@@ -285,6 +288,16 @@ def _watch_program(channel: Channel, workload: Workload, now: datetime) -> None:
         alert(channel, "bars", f"{channel} shows its slate", text, now)
     elif progress.get("state") != "slate":
         resolve_alert(f"bars:{channel.owner}", now=now, note="there is a picture again")
+    if (progress.get("list_failed_seconds") or 0.0) >= BARS_SECONDS:
+        text = f"The filler is on. {progress.get('error') or ''} As-run says what was passed over, and why."
+        alert(channel, "list_failed", f"{channel}: nothing of its list can be played", text, now)
+    else:
+        resolve_alert(f"list_failed:{channel.owner}", now=now, note="it plays")
+    if (progress.get("dropping_seconds") or 0.0) >= BARS_SECONDS:
+        text = f"{progress.get('dropped')} frames were left out so far: its machine has too much to do."
+        alert(channel, "dropping", f"{channel} loses frames: its encoder cannot keep up", text, now)
+    else:
+        resolve_alert(f"dropping:{channel.owner}", now=now, note="it keeps up")
     if (progress.get("loop_age_seconds") or 0.0) > HUNG_LOOP_SECONDS:
         text = "It plays on, but opens nothing new: usually its storage does not answer. Nothing is moved."
         alert(channel, "stuck", f"{channel}: its worker waits for something", text, now)
@@ -293,8 +306,12 @@ def _watch_program(channel: Channel, workload: Workload, now: datetime) -> None:
 
 
 def _bring_down(channel: Channel, now: datetime) -> None:
-    workloads.unwant(channel.owner, now=now, by=SCHEDULER, note="off air")
     workload = workloads.latest(channel.owner)
+    if workload is not None and workload.is_wanted:
+        if workload.state == Workload.State.RUNNING:
+            asrun.collect(channel, workload, is_last=True)  # what began a moment ago is told by nobody else
+        workloads.unwant(channel.owner, now=now, by=SCHEDULER, note="off air")
+        workload.refresh_from_db()
     if workload is not None and not workload.is_over:
         if channel.deadline_at and now > channel.deadline_at:
             Channel.objects.filter(pk=channel.pk, state=channel.state).update(

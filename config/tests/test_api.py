@@ -194,6 +194,13 @@ def test_playlists_are_made_filled_changed_and_taken_away(house: Any, project: A
     items = [{"asset": own["assets"].pk}, {"kind": "slate", "length_seconds": 5, "title": "Break"}]
     filled = caller.send("put", f"{path}/items", {"items": items})
     assert [each["title"] for each in filled.json()["items"]] == ["Clip own", "Break"]
+    numbers = [each["id"] for each in filled.json()["items"]]
+    again = caller.send("put", f"{path}/items", {"items": [{"kind": "slate", "length_seconds": 9}, *items]})
+    assert [each["id"] for each in again.json()["items"]][1:] == numbers, (
+        "what stays is the same row: a channel goes on"
+    )
+    assert [each["position"] for each in Playlist.objects.get(name="Evening").items.values("position")] == [0, 1, 2]
+    assert caller.send("put", f"{path}/items", {"items": items}).status_code == 200
     for bad, status in ((foreign["assets"].pk, 404), (None, 422)):
         answer = caller.send("put", f"{path}/items", {"items": [*items, {"asset": bad}]})
         assert answer.status_code == status

@@ -9,10 +9,12 @@ from django.utils import timezone
 from ninja import Field, Router, Schema, Status
 
 from assets.models import Asset
+from playout.copying import keep_known
 from playout.models import Channel, Playlist, PlaylistItem
 from playout.rundown import MOST_ITEMS
 from playout.timing import plan_of
 from scheduling.models import Recorder
+from station import audit
 from station.answers import check, one, project_of, remove, store, visible
 
 playlists = Router(tags=["playlists"])
@@ -107,15 +109,21 @@ def put_items(request: HttpRequest, pk: int, wanted: ItemsIn) -> PlaylistDetail:
     """All of them, in their order; all are stored, or none. A channel on air follows within seconds."""
     playlist = one(Playlist.objects.all(), request, pk)
     check(request, "playout.change_playlist", playlist)
+    items = []
+    for position, each in enumerate(wanted.items):
+        values = each.dict()
+        asset, source = values.pop("asset"), values.pop("source")
+        item = PlaylistItem(playlist=playlist, position=position, **values)
+        item.asset = one(Asset.objects.all(), request, asset) if asset is not None else None
+        item.source = one(Recorder.objects.all(), request, source) if source is not None else None
+        items.append(item)
     with transaction.atomic():
-        playlist.items.all().delete()
-        for position, each in enumerate(wanted.items):
-            values = each.dict()
-            asset, source = values.pop("asset"), values.pop("source")
-            item = PlaylistItem(playlist=playlist, position=position, **values)
-            item.asset = one(Asset.objects.all(), request, asset) if asset is not None else None
-            item.source = one(Recorder.objects.all(), request, source) if source is not None else None
-            store(request, item, "add", permission="playout.change_playlist", of=playlist, where=f"item {position + 1}")
+        for row in keep_known(playlist, items):
+            audit.record(f"{request.user.get_username()} (API)", "delete", row, before=audit.values_of(row))
+            row.delete()
+        for item in items:
+            verb, where = "change" if item.pk else "add", f"item {item.position + 1}"
+            store(request, item, verb, permission="playout.change_playlist", of=playlist, where=where)
     return _detail(playlist)
 
 

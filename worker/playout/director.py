@@ -47,6 +47,7 @@ class Director:
         self.tick_number = 0
         self._tell = tell  # wakes the stage hand
         self._failures, self._again_at, self._again_seconds = 0, 0.0, AGAIN_SECONDS
+        self._failed_since: float | None = None  # nothing of the list could be played
         self._told_bad: set[str] = set()  # what was said to be bad since something was on
         self._filler_again_at = 0.0
         self._last: Data = self.slate
@@ -85,7 +86,7 @@ class Director:
         """Another list. What is on stays on; what follows it follows from the new one."""
         with self.lock:
             self.lineup.load(rundown, self.slot, now)
-            self._again_at, self._again_seconds = 0.0, AGAIN_SECONDS
+            self._again_at, self._again_seconds, self._failed_since = 0.0, AGAIN_SECONDS, None
             self._told_bad.clear()
             if self.slot is not None and self.slot.index is not None:
                 self._adopt_length(rundown.items[self.slot.index])
@@ -212,6 +213,8 @@ class Director:
             self._told_bad.add(slot.item.key)
         self.lineup.discard([slot])
         self._failures += 1
+        if self._failures >= len(self.lineup.rundown.items):
+            self._failed_since = self._failed_since or now
         if self._failures > len(self.lineup.rundown.items):  # the whole list is bad: look again now and then
             self._failures, self._again_at = 0, now + self._again_seconds
             self._again_seconds = min(2 * self._again_seconds, MOST_AGAIN_SECONDS)
@@ -220,7 +223,7 @@ class Director:
             self.lineup.hand_on_the_cut(now)
 
     def _air(self, slot: Slot, now: float) -> None:
-        self._failures, self._again_seconds = 0, AGAIN_SECONDS
+        self._failures, self._again_seconds, self._failed_since = 0, AGAIN_SECONDS, None
         self._told_bad.clear()
         self._log.air(slot, now)
         self._drop_filler()
@@ -370,6 +373,7 @@ class Director:
                 else None,
                 "place": {**place, "is_paused": self.is_paused} if place else None,
                 "repeats": self.repeats,
+                "list_failed_seconds": round(now - self._failed_since, 1) if self._failed_since else 0.0,
             }
 
 

@@ -32,6 +32,8 @@ RETRY_SECONDS = (0.5, 1.0, 1.0, 2.0)
 # It runs that long: whatever went wrong before is forgotten.
 SETTLED_SECONDS = 10.0
 STALL_SECONDS = 4.0
+# What an ffmpeg takes before it opens its output: what it probes, and what a pipe and its own buffers hold.
+PROBED_BYTES = 1_500_000
 STREAM = ["-f", "mpegts", "-probesize", "1000000", "-analyzeduration", "1500000", "-fpsprobesize", "0", "-i", "pipe:0"]
 COPY = ["-map", "0:v:0", "-map", "0:a:0", "-c", "copy"]
 STAMPS = ["-muxdelay", "0", "-muxpreload", "0"]
@@ -114,9 +116,16 @@ class Sender(Tended):
         return 0
 
     @property
+    def is_listener(self) -> bool:
+        """Somebody calls it, instead of it calling somebody."""
+        return False
+
+    @property
     def state(self) -> str:
         if self._process is None or self._process.poll() is not None:
             return "waiting" if self.error else "starting"
+        if self._pump and self._waits_for_a_caller(self._pump):
+            return "waiting"
         if self._pump and self._pump.written and time.monotonic() - self._spawned_at > 1.0:
             return "sending"
         return "starting"
@@ -142,9 +151,13 @@ class Sender(Tended):
         pump = self._pump
         if pump is None or pump.is_broken:
             return True
-        if pump.written != self._written or not pump.is_holding:
+        if pump.written != self._written or not pump.is_holding or self._waits_for_a_caller(pump):
             self._written, self._written_at = pump.written, now
         return now - self._written_at > STALL_SECONDS
+
+    def _waits_for_a_caller(self, pump: Pump) -> bool:
+        """It listens, and nobody has called yet: it takes what it needs to know the stream, and then nothing."""
+        return self.is_listener and pump.written < PROBED_BYTES
 
     def _bury(self, now: float) -> None:
         process, pump = self._process, self._pump
@@ -242,6 +255,10 @@ class OutputSender(Sender):
     def __init__(self, binary: Binary, fan: Fan, output: Output, bitrate: str, secrets: tuple[str, ...]) -> None:
         super().__init__(binary, fan, output.key, output.type, secrets)
         self.output, self.bitrate = output, bitrate
+
+    @property
+    def is_listener(self) -> bool:
+        return dict(parse_qsl(urlsplit(self.output.url).query)).get("mode") == "listener"
 
     def command(self) -> tuple[list[str], dict[str, str]]:
         return arguments_for(self.output, self.binary, self.bitrate), dict(self.output.secret)

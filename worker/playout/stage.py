@@ -37,6 +37,8 @@ BEHIND_SECONDS = 2.0
 # An encoder that does not live this long is not replaced at once.
 SHORT_LIFE_SECONDS, ENCODER_PAUSE_SECONDS = 2.0, 0.5
 NOTE_SECONDS = 10.0
+# Without a lost frame for so long, the encoder keeps up again.
+KEPT_UP_SECONDS = 10.0
 SLOW_SECONDS = 1.0
 
 
@@ -48,6 +50,7 @@ class Stage:
         self.encoder: Encoder | None = None
         self.encoder_restarts = 0
         self.dropped = 0
+        self._dropped_at = self._dropping_since = -1e9
         self.resyncs = 0
         self.error = ""
         self.slowest_look_seconds = 0.0
@@ -91,10 +94,21 @@ class Stage:
             self._bars = self._bars + 1 if frame is self.director.slate and not self.director.means_slate else 0
             encoder = self.encoder
             if encoder is None or not encoder.put(frame, sound):
-                self.dropped += 1
+                self._note_drop()
             for card in self.cards:
                 card.put(frame, sound)
             number += 1
+
+    def _note_drop(self) -> None:
+        now = time.monotonic()
+        if now - self._dropped_at > KEPT_UP_SECONDS:
+            self._dropping_since = now
+        self.dropped, self._dropped_at = self.dropped + 1, now
+
+    def _dropping_seconds(self) -> float:
+        """How long frames have been lost again and again."""
+        is_over = time.monotonic() - self._dropped_at > KEPT_UP_SECONDS
+        return 0.0 if is_over else self._dropped_at - self._dropping_since
 
     def _next_frame(self) -> tuple[Data, bytes]:
         try:
@@ -305,6 +319,7 @@ class Stage:
             "loop_age_seconds": round(time.monotonic() - self._looked_at, 1),
             "encoder_restarts": self.encoder_restarts,
             "dropped": self.dropped,
+            "dropping_seconds": round(self._dropping_seconds(), 1),
             "resyncs": self.resyncs,
             "slowest_look_seconds": round(self.slowest_look_seconds, 2),
             "outputs": [output.as_dict() for output in self.outputs],

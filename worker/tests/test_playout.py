@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -316,6 +317,23 @@ def test_a_receiver_that_comes_back_has_a_picture_within_5_seconds(kind: str, tm
     assert {after - before for before, after in pairwise(stamps(tmp_path / "out.ts", "v"))} == {3600}
 
 
+def test_an_output_that_listens_waits_for_its_caller(tmp_path: Path) -> None:
+    """P-09: nobody has called yet: that is no fault, and nothing is torn down meanwhile."""
+    port = free_port(socket.SOCK_DGRAM)
+    url = f"srt://127.0.0.1:{port}?mode=listener"
+    outputs = [{"key": "file", "type": "file", "url": "out.ts"}, {"key": "far", "type": "srt", "url": url}]
+    with playout(tmp_path, clips(tmp_path, 1, 90.0), outputs=outputs, video_bitrate="4M") as worker:
+        worker.wait_for(ticks=12 * 25)
+        far = worker.status()["outputs"][1]
+        assert (far["state"], far["restarts"], far["error"]) == ("waiting", 0, "")
+        receiver = _receive("srt", port, mode="caller")
+        try:
+            _first_frame(receiver, 30)
+            wait_until(lambda: worker.status()["outputs"][1]["state"] == "sending", 20, "somebody is there")
+        finally:
+            _kill(receiver)
+
+
 def _kill(receiver: "subprocess.Popen[str]") -> None:
     receiver.kill()
     receiver.wait()
@@ -323,9 +341,10 @@ def _kill(receiver: "subprocess.Popen[str]") -> None:
         receiver.stdout.close()
 
 
-def _receive(kind: str, port: int) -> "subprocess.Popen[str]":
+def _receive(kind: str, port: int, mode: str = "listener") -> "subprocess.Popen[str]":
+    secret = "&passphrase=averysecretword" if mode == "listener" else ""
     inputs = {
-        "srt": ["-i", f"srt://127.0.0.1:{port}?mode=listener&passphrase=averysecretword"],
+        "srt": ["-i", f"srt://127.0.0.1:{port}?mode={mode}{secret}"],
         "rtmp": ["-listen", "1", "-i", f"rtmp://127.0.0.1:{port}/live/averysecretword"],
     }[kind]
     command = [ffmpeg(), "-loglevel", "error", "-progress", "pipe:1", "-stats_period", "0.1", "-probesize", "200000"]

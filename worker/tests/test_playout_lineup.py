@@ -12,6 +12,7 @@ from worker.playout.config import Item, PlayoutConfig, Resume, Rundown
 from worker.playout.director import Director
 from worker.playout.picture import Format
 from worker.playout.spool import Spool
+from worker.playout.stage import Stage
 
 RATE = 5
 BEGIN = 1_000_000.0
@@ -339,3 +340,28 @@ def test_a_fixed_start_waits_while_the_picture_is_held(theatre: Any) -> None:
     stage.run(21)
     assert stage.director.slot.item.key == "news"
     assert [(key, reason) for key, _, reason in stage.asrun()] == [("film", "cut")]
+
+
+def test_a_list_of_which_nothing_can_be_played_says_since_when(theatre: Any) -> None:
+    """P-09: also behind a filler somebody must know."""
+    stage = theatre(missing("a"), missing("b"))
+    stage.run(60)
+    assert stage.director.as_dict(stage.now)["list_failed_seconds"] > 20
+    stage.director.load(Rundown("2", (item("good", 50.0),), False, None), stage.now)
+    stage.run(62)
+    assert stage.director.as_dict(stage.now)["list_failed_seconds"] == 0
+
+
+def test_frames_that_are_lost_again_and_again_are_told_of_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-03: an encoder that cannot keep up is not healthy."""
+    now = 1000.0
+    monkeypatch.setattr("worker.playout.stage.time.monotonic", lambda: now)
+    stage = object.__new__(Stage)
+    stage.dropped, stage._dropped_at, stage._dropping_since = 0, -1e9, -1e9
+    assert stage._dropping_seconds() == 0
+    for _ in range(10):
+        stage._note_drop()
+        now += 3
+    assert (stage.dropped, stage._dropping_seconds()) == (10, 27.0)
+    now += 20
+    assert stage._dropping_seconds() == 0
