@@ -102,7 +102,9 @@ def measure_at(bookings: int, schedules: int) -> tuple[float, str]:
     windows.sort(key=lambda spent: spent["replicas"] + spent["their sessions"])
     middle = windows[WINDOWS // 2]
     words = ", ".join(f"{name} {value:.3f}" for name, value in middle.items())
-    return middle["replicas"] + middle["their sessions"], f"{stored} bookings, {schedules} schedules; {words}"
+    all_of_them = ", ".join(f"{spent['replicas'] + spent['their sessions']:.3f}" for spent in windows)
+    detail = f"{stored} bookings, {schedules} schedules; {words}; all windows {all_of_them}"
+    return middle["replicas"] + middle["their sessions"], detail
 
 
 def _spent(parts: dict[str, set[int]]) -> dict[str, float]:
