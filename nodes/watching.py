@@ -78,7 +78,9 @@ def _thinks_otherwise(status: dict[str, Any], ends_at: str | None) -> bool:
 def take_heartbeat(workload: Workload, status: dict[str, Any], now: datetime) -> None:
     """It answered: note when, what it has done, and push its deadline ahead."""
     status = {**status, "error": redact(str(status.get("error") or ""))}
-    moved = status.get("frames", 0) > workload.progress.get("frames", 0) or workload.progress_at is None
+    # Frames, or, of a source of sound alone, bytes.
+    grown = any(status.get(name, 0) > workload.progress.get(name, 0) for name in ("frames", "bytes"))
+    moved = grown or workload.progress_at is None
     changes: dict[str, Any] = {
         "heartbeat_at": now,
         "missed_looks": 0,

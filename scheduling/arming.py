@@ -128,8 +128,9 @@ class Arming:
 
     def _hold(self, entries: Sequence[tuple[datetime, int]], now: datetime) -> None:
         """What is on time first: giving up what is late takes a moment each, and may be many after a long silence."""
-        late = [entry for entry in entries if entry[0] < now - timedelta(seconds=1)]
-        self._push([entry for entry in entries if entry not in set(late)])
+        on_time_since = now - timedelta(seconds=1)
+        late = [entry for entry in entries if entry[0] < on_time_since]
+        self._push([entry for entry in entries if entry[0] >= on_time_since])
         given_up = set(give_up_late([pk for _, pk in late], now)) if late else set()
         self._push([entry for entry in late if entry[1] not in given_up])
 
