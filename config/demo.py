@@ -99,9 +99,10 @@ def _ensure_admin() -> Login:
 def _make_node() -> None:
     """A Docker Engine that answers and has the worker image, else plain processes of this machine."""
     settings.RECORDINGS_DIR.mkdir(parents=True, exist_ok=True)
-    node = Node(name="local", address="process", media_dir=str(settings.RECORDINGS_DIR))
+    common = {"media_dir": str(settings.RECORDINGS_DIR), "control_port_from": settings.CONTROL_PORT_FROM}
+    node = Node(name="local", address="process", **common)
     if DOCKER_SOCKET.exists():
-        docker = Node(name="local", address=f"unix://{DOCKER_SOCKET}", media_dir=str(settings.RECORDINGS_DIR))
+        docker = Node(name="local", address=f"unix://{DOCKER_SOCKET}", **common)
         _give_to_worker(settings.RECORDINGS_DIR)
         if _can_record(docker):
             node = docker

@@ -216,6 +216,8 @@ WORKER_MEMORY_MB = env.int("WORKER_MEMORY_MB", default=1024)
 PLAYOUT_MEMORY_MB = env.int("PLAYOUT_MEMORY_MB", default=2048)
 WORKER_CPUS = env.float("WORKER_CPUS", default=2.0)
 WORKER_PIDS = env.int("WORKER_PIDS", default=1024)
+# Where the control ports of the first node begin. A second Airlock on the same machine needs others.
+CONTROL_PORT_FROM = env.int("CONTROL_PORT_FROM", default=9600)
 NODE_CALL_SECONDS = env.float("NODE_CALL_SECONDS", default=8.0)
 NODE_KEYS_DIR = Path(env.str("NODE_KEYS_DIR", default="") or DATA_DIR / "node-keys").expanduser().resolve()
 NODE_CHECK_SECONDS = env.float("NODE_CHECK_SECONDS", default=5.0)

@@ -40,6 +40,8 @@ class Airlock:
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+        # Several of them run side by side, and their workers answer on ports, too.
+        kept["CONTROL_PORT_FROM"] = str(10_000 + self.port % 50 * 100)
         return {**kept, "DATA_DIR": str(self.data_dir), "PYTHONUNBUFFERED": "1", "LOG_LEVEL": "INFO"}
 
     def start(self, *more: str) -> None:

@@ -17,8 +17,8 @@ SHARED = {
         "missing_image",
         "ten_recordings",
     ),
-    # Two whole Airlocks at once would give their demo's workers the same control ports.
-    "airlock": ("test_browser", "test_up"),
+    "browser": ("test_browser",),
+    "up": ("test_up",),
 }
 
 ROOT = Path(__file__).resolve().parent.parent
