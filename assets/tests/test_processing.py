@@ -308,3 +308,33 @@ def test_a_probe_retried_by_hand_brings_the_asset_back(asset: Asset) -> None:
     process(asset)
     assert asset.state == State.READY
     assert asset.error == ""
+
+
+def test_a_second_look_that_fails_takes_nothing_from_a_good_clip(asset: Asset, monkeypatch: Any) -> None:
+    """A-05: another worker's ffmpeg is broken; yesterday's clip can be played and delivered all the same."""
+    from assets import decoding, probing
+
+    process(asset)
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise decoding.NotDecoded("Invalid data found")
+
+    monkeypatch.setattr(probing, "run_ffmpeg", refuse)
+    assert processing.again(asset, [Kind.PROBE], now=database_now(), by="anna") == 1
+    work_off(*STEPS)
+    asset.refresh_from_db()
+    assert asset.state == State.READY
+    assert Run.objects.filter(job__name="assets.probe", state=Run.State.FAILED).count() == 1
+    assert asset.parts.get().is_readable
+
+
+def test_a_ready_clip_of_which_a_part_is_found_to_be_bad_is_partial(settings: Any, project: Any, media: Path) -> None:
+    """A-05: "Process again" tells the truth in both directions."""
+    good = [make_clip(media / "take" / f"{number}.ts", 2) for number in (1, 2)]
+    asset = make_asset(settings, project, *good)
+    process(asset)
+    assert asset.state == State.READY
+    Asset.objects.filter(pk=asset.pk).update(is_complete=False)
+    asset.refresh_from_db()
+    processing.settle(asset, database_now())
+    assert asset.state == State.PARTIAL

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.playout.config import Item, Rundown
-from worker.playout.decoder import _FIRST_PICTURE, _FIRST_SOUND, Sound
+from worker.playout.decoder import _FIRST_PICTURE, _FIRST_SOUND
 from worker.playout.order import Place, calls, first, follower, is_too_late, locate, waits_for
 from worker.playout.picture import SAMPLE_BYTES, Format
+from worker.playout.sound import Sound
 
 
 def item(key: str, seconds: float | None = 10.0, *fixed: float, **more: object) -> Item:
