@@ -13,9 +13,9 @@ from worker.ffmpeg import Binary, list_decklinks
 from worker.files import FORMATS, PROTOCOLS
 from worker.playout.config import Item
 from worker.playout.decoder import Feed
+from worker.playout.entering import Entry, find_entry
 from worker.sources import build_input, nth_decklink
 
-PACKET = 188
 PIECE_BYTES = 188 * 256
 FOLLOW_SECONDS = 0.1
 # A recording that has stopped growing without a word is over after this long.
@@ -56,28 +56,30 @@ def feed_of(item: Item, binary: Binary, *, is_endless: bool = False) -> Feed:
     return Feed([*KNOWN, *endless, "-i", f"file:{path}"], reads=[path])
 
 
-def follow_feed(path: Path, is_over: Callable[[], bool], seconds: float, length: float) -> tuple[Feed, float]:
-    """A file that grows, from about `seconds` on: read by us as it comes. Also how far ffmpeg has to go on from there.
+def follow_feed(path: Path, is_over: Callable[[], bool], seconds: float) -> tuple[Feed, float]:
+    """A file that grows, from `seconds` on: read by us as it comes. Also how far ffmpeg has to seek by itself.
 
     (ffmpeg's own way of following a file first looks for its end, which never comes.)
     """
-    whitelist = ["-protocol_whitelist", "pipe", "-format_whitelist", FORMATS]
-    size = path.stat().st_size
-    start = int(size * seconds / length) // PACKET * PACKET if path.suffix == ".ts" and length > 0 else 0
-    follower = Follower(path, min(start, size), is_over)
-    return Feed([*whitelist, *QUICK, "-i", "pipe:0"], stdin=follower.pieces, reads=[]), 0.0 if start else seconds
+    arguments = ["-protocol_whitelist", "pipe", "-format_whitelist", FORMATS, *QUICK, "-i", "pipe:0"]
+    entry = find_entry(path, seconds) if seconds > 0 else None
+    follower = Follower(path, entry, is_over)
+    feed = Feed(arguments, stdin=follower.pieces, reads=[], begins_at=entry.at if entry is not None else None)
+    return feed, seconds if entry is None else 0.0
 
 
 class Follower:
     """Reads a file to its end, and on as it grows, until it is over."""
 
-    def __init__(self, path: Path, start: int, is_over: Callable[[], bool]) -> None:
-        self.path, self.start, self.is_over = path, start, is_over
+    def __init__(self, path: Path, entry: Entry | None, is_over: Callable[[], bool]) -> None:
+        self.path, self.entry, self.is_over = path, entry, is_over
 
     def pieces(self) -> Iterator[bytes]:
         silent_since = time.monotonic()
         with self.path.open("rb") as file:
-            file.seek(self.start)
+            if self.entry is not None:
+                yield self.entry.head
+                file.seek(self.entry.start)
             while True:
                 was_over = self.is_over()  # asked before reading: what was written until then is read
                 if piece := file.read(PIECE_BYTES):
