@@ -34,11 +34,13 @@ logger = logging.getLogger(__name__)
 
 State = Workload.State
 HURRY = timedelta(seconds=0.5)
+LEFT_BEHIND = timedelta(seconds=5)
 SWEEP_SECONDS = 5.0
 LEASE_MARGIN_SECONDS = 4.0
 DUE_SQL = "SELECT clock_timestamp() FROM nodes_node LIMIT 1"
 LOOKED_AT = ("node_id", "owner", "state", "is_wanted", "heartbeat_at", "program", "missed_looks")
 _swept_at: dict[int, float] = {}
+_left_behind: dict[int, float] = {}  # workload -> when it was last looked at (monotonic)
 
 
 def step(now: datetime) -> datetime | None:
@@ -46,6 +48,9 @@ def step(now: datetime) -> datetime | None:
     nodes = {node.pk: node for node in Node.objects.all() if not node.is_elsewhere(here())}
     looks = []
     for workload in Workload.objects.to_look_at().filter(node__in=nodes).only(*LOOKED_AT):
+        if workload.is_over and nodes[workload.node_id].state != Node.State.UP and not _is_time(workload):
+            looks.append(now + LEFT_BEHIND)
+            continue
         is_channel = workload.program == PLAYOUT
         poll = timedelta(seconds=settings.PLAYOUT_POLL_SECONDS if is_channel else settings.STATUS_POLL_SECONDS)
         if workload.is_settled and workload.heartbeat_at is not None and workload.heartbeat_at > now - poll:
@@ -61,6 +66,17 @@ def step(now: datetime) -> datetime | None:
             _swept_at[node.pk] = time.monotonic()
             pools.submit(node.pk, "sweep", partial(sweep_node, node))
     return min([*looks, now + timedelta(seconds=SWEEP_SECONDS)]) if nodes else None
+
+
+def _is_time(workload: Workload) -> bool:
+    """What was left behind on a machine that is away can wait; it is looked at in a hurry once that is back."""
+    clock = time.monotonic()
+    for pk in [pk for pk, at in _left_behind.items() if clock - at > 60]:
+        del _left_behind[pk]
+    is_due = clock - _left_behind.get(workload.pk, -1e9) >= LEFT_BEHIND.total_seconds()
+    if is_due:
+        _left_behind[workload.pk] = clock
+    return is_due
 
 
 def reconcile_soon(owner: str) -> None:

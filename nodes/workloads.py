@@ -24,8 +24,8 @@ class NoControlPort(Exception):
 
 
 def latest(owner: str) -> Workload | None:
-    """The newest generation, whatever became of it."""
-    return Workload.objects.of(owner).select_related("node").first()
+    """The newest generation, whatever became of it. Asked for all the time: its spec, maybe a long list, on demand."""
+    return Workload.objects.of(owner).select_related("node").defer("spec").first()
 
 
 def want(

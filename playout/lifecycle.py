@@ -43,9 +43,11 @@ PREDECESSOR_PATIENCE = timedelta(seconds=10)
 SENDING = (Workload.State.REQUESTED, Workload.State.STARTING, Workload.State.RUNNING)
 # Bars for so long, and somebody must know.
 BARS_SECONDS = 20.0
-# A channel on air is looked at every second; whether its list was edited, a little less often.
+# A channel on air is looked at every second; whether its list was edited, a little less often, and the less often the
+# longer it takes to read it: however long the lists are, reading them takes no more than a fiftieth of the time.
 LIST_LOOK_SECONDS = 3.0
-_list_read: dict[int, float] = {}  # workload -> when (monotonic)
+LIST_SHARE, LIST_LONGEST_SECONDS = 50, 30.0
+_list_due: dict[int, float] = {}  # workload -> when it is read again (monotonic)
 _troubled: set[int] = set()
 TROUBLES = (
     *("off_air", "output", "channel_error", "channel_trouble", "list_refused", "not_stopping"),
@@ -179,7 +181,8 @@ def _predecessor_lingers(channel: Channel, now: datetime) -> bool:
 
 def _note_failed_start(channel: Channel, workload: Workload, now: datetime) -> None:
     """The worker of this very attempt is over already."""
-    if channel.error != f"{workload.name}: {workload.error}":
+    # Once it was noted, the pause ends later than the worker did, whatever else was said since ("No place").
+    if channel.next_attempt_at is None or channel.next_attempt_at <= workload.state_since_at:
         _wait(channel, f"{workload.name}: {workload.error}", now)
 
 
@@ -245,18 +248,19 @@ def _follow(channel: Channel, workload: Workload, now: datetime) -> None:
 
 def _pass_on_list(channel: Channel, workload: Workload, now: datetime) -> None:
     """Its list was edited, or another day began: the worker is told. What is on stays on."""
-    clock = time.monotonic()
-    if clock - _list_read.get(workload.pk, -LIST_LOOK_SECONDS) < LIST_LOOK_SECONDS:
+    began = time.monotonic()
+    if began < _list_due.get(workload.pk, began):
         return
-    for pk in [pk for pk, read_at in list(_list_read.items()) if clock - read_at > 60]:
-        _list_read.pop(pk, None)  # of workers that are gone
-    _list_read[workload.pk] = clock
+    for pk in [pk for pk, due in list(_list_due.items()) if began - due > 60]:
+        _list_due.pop(pk, None)  # of workers that are gone
     told = workload.progress.get("rundown")
     rundown = rundown_of(channel, now)
+    took = time.monotonic() - began
+    _list_due[workload.pk] = began + min(max(LIST_LOOK_SECONDS, LIST_SHARE * took), LIST_LONGEST_SECONDS)
     if not told or told == rundown.version:
         return
     try:
-        tell(workload, "/load", {"rundown": rundown.told, "sources": rundown.sources})
+        tell(workload, "/load", {"rundown": rundown.told, "sources": rundown.sources, "redact": rundown.redact})
         logger.info("A channel has another list. channel=%s version=%s", channel.pk, rundown.version)
         resolve_alert(f"list_refused:{channel.owner}", now=now, note="it was taken")
     except WorkerSilent as error:

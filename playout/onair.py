@@ -9,7 +9,7 @@ from django.db import transaction
 
 from nodes import workloads
 from nodes.models import Node, Workload
-from nodes.placement import TRIES, Needs, NodeFull, NoPlace, choose
+from nodes.placement import MEGABYTE, TRIES, Needs, NodeFull, NoPlace, choose
 from nodes.ports import port_of, release, reserve
 from playout.models import Channel, ChannelOutput
 from playout.outputs import OutputType, config_of, port_needed
@@ -101,6 +101,7 @@ def _spec(channel: Channel, outputs: list[ChannelOutput], rundown: dict[str, Any
         "slate": channel.slate,
         "pause": channel.pause,
         "isolation_seconds": channel.isolation_seconds,
+        "min_free_bytes": settings.MIN_FREE_DISK_MB * MEGABYTE,
         "rundown": rundown,
         "filler": filler_of(channel),
         "resume": channel.place or None,

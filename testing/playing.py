@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from testing.capturing import TOKEN, Worker
+from testing.counted import pattern
 from testing.media import environment, ffmpeg, free_port
 from testing.processes import ROOT
 
@@ -61,6 +62,13 @@ def playout(media: Path, items: list[dict[str, Any]], **config: Any) -> Iterator
 
 def asset(key: str, file: str, **more: Any) -> dict[str, Any]:
     return {"key": key, "kind": "asset", "title": f"clip {key}", "file": file, **more}
+
+
+def clips(media: Path, count: int, seconds: float = 2.0) -> list[dict[str, Any]]:
+    """Clips that conform to the channel, each frame with its number."""
+    for number in range(count):
+        make_clip(media / f"{number}.mp4", pattern(), seconds)
+    return [asset(str(number), f"{number}.mp4", seconds=seconds) for number in range(count)]
 
 
 def make_clip(path: Path, picture: str, seconds: float, *more: str, sound: str = "sine=frequency=440") -> None:

@@ -5,9 +5,7 @@ to end, is there room on the disk. A dead or frozen ffmpeg is replaced within se
 tried again and again; a full disk ends the recording cleanly and keeps every byte.
 """
 
-import contextlib
 import json
-import os
 import signal
 import subprocess
 import threading
@@ -22,6 +20,7 @@ from worker.httpd import Server
 from worker.journal import Journal, Part, iso
 from worker.preview import Preview
 from worker.redaction import redact
+from worker.room import free_bytes
 from worker.sources import build_input, nth_decklink
 from worker.splitting import Splitter, Take, escape_tee
 
@@ -187,7 +186,7 @@ class Capture:
             "loop_age_seconds": round(time.monotonic() - self._looked_at, 1) if self.state != "done" else 0.0,
             "restarts": self.restarts,
             "error": self.error,
-            "free_bytes": self._free_bytes(),
+            "free_bytes": free_bytes(self.journal.folder),
             "parts": [part for part in journal["parts"] if part["number"] > parts_after],
             "gaps": journal["gaps"],
         }
@@ -361,7 +360,7 @@ class Capture:
             return STOPPED
         if self._seconds_left() <= 0:
             return ENDED
-        free = self._free_bytes()
+        free = free_bytes(self.journal.folder)
         if free is not None and free < self.config.min_free_bytes:
             self.error = f"only {free // (1024 * 1024)} MB are free"
             return DISK_FULL
@@ -369,12 +368,6 @@ class Capture:
 
     def _seconds_left(self) -> float:
         return (self.ends_at - datetime.now(UTC)).total_seconds() if self.ends_at else float("inf")
-
-    def _free_bytes(self) -> int | None:
-        with contextlib.suppress(OSError):
-            room = os.statvfs(self.journal.folder)
-            return room.f_bavail * room.f_frsize
-        return None
 
     def _is_listener(self) -> bool:
         source = self.config.source

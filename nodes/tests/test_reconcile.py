@@ -72,6 +72,22 @@ def test_what_runs_well_is_not_asked_more_often_because_something_else_is_in_a_h
     assert upcoming == now + reconcile.HURRY
 
 
+def test_what_was_left_on_a_machine_that_is_away_waits_until_it_is_back(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-05: not twice a second for days; and at once when the machine is there again."""
+    now = timezone.now()
+    want(node, 1, state="lost", removed_at=None)
+    asked: list[str] = []
+    monkeypatch.setattr(reconcile, "_left_behind", {})
+    monkeypatch.setattr(reconcile, "_swept_at", {node.pk: 1e18})
+    monkeypatch.setattr(reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: asked.append(task.args[1]))
+    for state, times in (("down", 1), ("down", 1), ("up", 2), ("up", 3)):
+        Node.objects.update(state=state)
+        reconcile.step(now)
+        assert len(asked) == times, state
+
+
 def test_a_start_does_not_queue_behind_looks() -> None:
     pools, gate, done = NodePools(), threading.Event(), threading.Event()
     for number in range(20):

@@ -185,6 +185,21 @@ def test_without_a_node_it_keeps_trying_and_says_why(channel: Any) -> None:
     transport.stop(channel, by="anna")
 
 
+def test_a_failed_start_and_no_place_cost_one_pause_each(channel: Any, process_node: Any, monkeypatch: Any) -> None:
+    """P-05: the one is not noted again because the other was said since."""
+    now = database_now()
+    Channel.objects.update(state=State.STARTING, state_since_at=now, is_wanted=True)
+    channel.refresh_from_db()
+    failed = workloads.want(channel.owner, node=process_node, program="playout", spec={}, secret={}, now=now)
+    Workload.objects.filter(pk=failed.pk).update(state="failed", error="no encoder", state_since_at=now, removed_at=now)
+    Node.objects.update(is_draining=True)
+    said = []
+    for second in (0, 2, 5):
+        advance(channel, now + timedelta(seconds=second))
+        said.append((channel.attempts, channel.error.partition(":")[0]))
+    assert said == [(1, failed.name), (2, "No place to play from"), (3, "No place to play from")]
+
+
 def test_a_worker_that_stands_still_is_replaced(channel: Any, settings: Any) -> None:
     """P-04: health is progress, not an answer."""
     transport.start(channel, by="anna")

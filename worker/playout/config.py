@@ -87,6 +87,7 @@ class PlayoutConfig:
     video_bitrate: str
     audio_bitrate: str
     isolation_seconds: float | None
+    min_free_bytes: int
     secrets: tuple[str, ...] = field(repr=False)
 
 
@@ -120,6 +121,7 @@ def parse_playout(line: str) -> PlayoutConfig:
             video_bitrate=raw.get("video_bitrate", "4M"),
             audio_bitrate=raw.get("audio_bitrate", "192k"),
             isolation_seconds=raw.get("isolation_seconds"),
+            min_free_bytes=int(raw.get("min_free_bytes", 0)),
             secrets=tuple(raw.get("secrets", ())),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -93,6 +93,7 @@ class Playout:
 
     def load(self, told: dict[str, Any]) -> None:
         """POST /load: another list; what is on stays on."""
+        self.stage.learn(str(word) for word in told.get("redact") or ())
         rundown = parse_rundown(told["rundown"], self.config.media, told.get("sources") or {})
         self.director.load(rundown, time.time())
         kept = {name: value for name, value in told["rundown"].items() if name != "sources"}

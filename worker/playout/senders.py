@@ -25,6 +25,7 @@ from worker.playout.pipes import Pump
 from worker.playout.tending import Tended
 from worker.preview import clear_preview, preview_outputs
 from worker.redaction import redact
+from worker.room import free_bytes
 from worker.sources import with_numeric_host
 
 QUEUE_BYTES = 8 * 1024 * 1024
@@ -32,6 +33,7 @@ RETRY_SECONDS = (0.5, 1.0, 1.0, 2.0)
 # It runs that long: whatever went wrong before is forgotten.
 SETTLED_SECONDS = 10.0
 STALL_SECONDS = 4.0
+ROOM_SECONDS = 1.0
 # What an ffmpeg takes before it opens its output: what it probes, and what a pipe and its own buffers hold.
 PROBED_BYTES = 1_500_000
 STREAM = ["-f", "mpegts", "-probesize", "1000000", "-analyzeduration", "1500000", "-fpsprobesize", "0", "-i", "pipe:0"]
@@ -84,7 +86,7 @@ def bits_per_second(text: str) -> float:
 def unused(path: Path) -> Path:
     """A name no file has: what an earlier worker wrote is kept."""
     candidate, number = path, 1
-    while candidate.exists():
+    while candidate.exists() and candidate.stat().st_size:
         number += 1
         candidate = path.with_stem(f"{path.stem}-{number:03d}")
     return candidate
@@ -262,6 +264,37 @@ class OutputSender(Sender):
 
     def command(self) -> tuple[list[str], dict[str, str]]:
         return arguments_for(self.output, self.binary, self.bitrate), dict(self.output.secret)
+
+
+class FileSender(OutputSender):
+    """Writes beside the recordings: it stops for want of room before they have to, and goes on when there is some."""
+
+    def __init__(
+        self, binary: Binary, fan: Fan, output: Output, bitrate: str, secrets: tuple[str, ...], min_free_bytes: int
+    ) -> None:
+        super().__init__(binary, fan, output, bitrate, secrets)
+        self.min_free_bytes = min_free_bytes
+        self._room_at = 0.0
+
+    def tend(self) -> None:
+        now = time.monotonic()
+        if self._process is not None and now - self._room_at > ROOM_SECONDS:
+            self._room_at = now
+            if self._lacking_room():
+                self.finish()
+        super().tend()
+
+    def command(self) -> tuple[list[str], dict[str, str]]:
+        if words := self._lacking_room():
+            raise ConfigError(words)
+        return super().command()
+
+    def _lacking_room(self) -> str:
+        folder = next(each for each in Path(self.output.url).parents if each.exists())
+        free = free_bytes(folder)
+        if free is None or free >= self.min_free_bytes:
+            return ""
+        return f"only {free // (1024 * 1024)} MB are free: nothing is written until there is more room"
 
 
 class PreviewSender(Sender):

@@ -9,14 +9,14 @@ import contextlib
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from worker.confine import CannotConfine
 from worker.ffmpeg import Binary
 from worker.playout.cards import Card
-from worker.playout.config import PlayoutConfig
+from worker.playout.config import Output, PlayoutConfig
 from worker.playout.decoder import Decoder, Feed
 from worker.playout.director import Director
 from worker.playout.encoder import Encoder
@@ -24,7 +24,7 @@ from worker.playout.fan import Fan
 from worker.playout.opening import GROWN_SECONDS, CannotOpen, Growing, feed_of, follow_feed, place_in, read_growing
 from worker.playout.picture import silence
 from worker.playout.pipes import Data
-from worker.playout.senders import OutputSender, PreviewSender
+from worker.playout.senders import FileSender, OutputSender, PreviewSender
 from worker.playout.slots import LIVE, Slot, stamp
 from worker.playout.tending import Tended
 from worker.redaction import redact
@@ -66,13 +66,19 @@ class Stage:
         self._pacer = threading.Thread(target=self.pace, daemon=True, name="pacer")
         self.fan = Fan()
         self.cards = [Card(binary, config.format, each) for each in config.outputs if each.type == "decklink"]
+        self.secrets = config.secrets
         streamed = [each for each in config.outputs if each.type != "decklink"]
-        self.outputs: list[Tended] = [
-            *self.cards,
-            *(OutputSender(binary, self.fan, each, config.video_bitrate, config.secrets) for each in streamed),
-        ]
+        self.outputs: list[Tended] = [*self.cards, *(self._sender(each) for each in streamed)]
         if config.preview is not None:
             self.outputs.append(PreviewSender(binary, self.fan, config.preview))
+
+    def _sender(self, output: Output) -> OutputSender:
+        told = (self.binary, self.fan, output, self.config.video_bitrate, self.secrets)
+        return FileSender(*told, self.config.min_free_bytes) if output.type == "file" else OutputSender(*told)
+
+    def learn(self, words: Iterable[str]) -> None:
+        """What must not be printed of a list that came later."""
+        self.secrets = tuple(sorted({*self.secrets, *words}, key=len, reverse=True))
 
     # --- the pacer --------------------------------------------------------------------------------------------------
 
@@ -153,7 +159,7 @@ class Stage:
             print(f"{what} took {took:.1f} s", flush=True)
 
     def _say(self, what: str, error: Exception) -> None:
-        text = redact(f"{what}: {type(error).__name__}: {error}", *self.config.secrets)
+        text = redact(f"{what}: {type(error).__name__}: {error}", *self.secrets)
         if text != self.error:
             self.error = text
             print(text, flush=True)
@@ -225,7 +231,7 @@ class Stage:
                 offset = 0.0 if feed.is_live else item.in_seconds + slot.offset_seconds
             slot.decoder = self._decoder(feed, offset, slot.streams or item.streams)
         except (CannotOpen, CannotConfine, OSError, subprocess.SubprocessError, RuntimeError) as error:
-            text = redact(str(error), *self.config.secrets)
+            text = redact(str(error), *self.secrets)
             if item.kind == LIVE:
                 slot.retry_at = time.monotonic() + LIVE_RETRY_SECONDS
                 self.error = f"{item.title}: {text}"
@@ -239,7 +245,7 @@ class Stage:
             feed,
             offset_seconds=offset,
             streams=streams,
-            secrets=self.config.secrets,
+            secrets=self.secrets,
         )
 
     def _open_with_less(self, slot: Slot) -> None:
