@@ -87,8 +87,8 @@ class PlayoutConfig:
     video_bitrate: str
     audio_bitrate: str
     isolation_seconds: float | None
-    min_free_bytes: int
     secrets: tuple[str, ...] = field(repr=False)
+    min_free_bytes: int = 0
 
 
 def moment(text: str) -> float:

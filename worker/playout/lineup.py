@@ -109,6 +109,13 @@ class Lineup:
     def load(self, rundown: Rundown, on: Slot | None, now: float) -> None:
         """Another list. What is on stays on; what follows it follows from the new one."""
         old, self.rundown = self.rundown, rundown
+        self._go_over(old, on, now)
+        following = rundown.following.items if rundown.following is not None else ()
+        if self._tomorrow is not None and self._tomorrow.item not in following[:1]:
+            self.discard([self._tomorrow])  # it was open already
+            self._tomorrow = None
+
+    def _go_over(self, old: Rundown, on: Slot | None, now: float) -> None:
         places = self._places()
         anchor = on.item.key if on else _key_of(old, self.index)
         self._keep_calls(places)
@@ -121,7 +128,7 @@ class Lineup:
             return
         survivor = self._survivor(old, places)
         self.index = None
-        is_other_day = rundown.begins_at is not None and rundown.begins_at != old.begins_at
+        is_other_day = self.rundown.begins_at is not None and self.rundown.begins_at != old.begins_at
         if is_other_day and on is not None:
             self._cut_to_clock(now)
         elif survivor is not None:

@@ -20,6 +20,7 @@ KEPT_FILES = 5
 # A week of half-minute clips, should nobody ask for so long.
 KEPT_ENTRIES = 20_000
 READ_BYTES = 32 * 1024 * 1024  # of each predecessor: its last week
+MOST_BYTES = READ_BYTES  # then it is written anew
 PER_ANSWER = 200
 QUEUED_LINES = 50_000
 _NAME = re.compile(r"^asrun-g(\d+)\.jsonl$")
@@ -108,8 +109,20 @@ class Spool:
             try:
                 with self._path(self.generation).open("a") as file:
                     file.write(line)
+                    size = file.tell()
+                if size > MOST_BYTES:
+                    self._write_anew()
             except OSError as error:  # a full disk must not take the channel off air; memory keeps it until it is asked
                 self._say(error)
+
+    def _write_anew(self) -> None:
+        """A channel that is on for months: what is known of each thing, and no more how that came about."""
+        with self._lock:
+            entries = [asdict(entry) for _, entry in self._entries.values() if entry.generation == self.generation]
+        path = self._path(self.generation)
+        draft = path.with_suffix(".new")
+        draft.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+        os.replace(draft, path)
 
     def _path(self, generation: int) -> Path:
         return self.folder / f"asrun-g{generation}.jsonl"

@@ -212,6 +212,20 @@ def test_the_next_days_list_takes_over_on_the_second_with_nobody_there(theatre: 
     assert stage.director.as_dict(stage.now)["rundown"] == "t"
 
 
+def test_what_was_opened_for_a_day_that_is_taken_away_again_is_closed(theatre: Any) -> None:
+    """P-09: somebody deletes tomorrow's list four seconds before it begins; its first clip was open already."""
+    tomorrow = Rundown("t", (item("first"),), begins_at=BEGIN + 20)
+    endless = item("endless", None)
+    stage = theatre(endless, is_loop=True, following=tomorrow, following_at=BEGIN + 20)
+    stage.run(18)
+    opened = [slot for slot in stage.director.wishes(stage.now) if slot.item.key == "first"]
+    assert len(opened) == 1
+    stage.load(endless, is_loop=True)
+    assert opened[0] in stage.director.take_finished()
+    stage.run(40)
+    assert stage.director.slot.item.key == "endless"
+
+
 def test_a_days_list_that_comes_late_is_joined_by_the_clock(theatre: Any) -> None:
     """P-07: it belongs to that time of day, whatever is on."""
     stage = theatre(item("endless", None), is_loop=True)

@@ -1,0 +1,40 @@
+"""What went out, on disk: bounded, and read by whoever comes next."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testing.waiting import wait_until
+from worker.playout import spool
+from worker.playout.spool import Entry, Spool
+
+
+def begin(book: Spool, key: str) -> Entry:
+    moment = "2026-01-01T00:00:00+00:00"
+    return book.begin(key=key, kind="asset", title=key, asset=None, started_at=moment)
+
+
+def test_the_file_of_a_channel_that_is_on_for_months_stays_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-10: a line every ten seconds of every thing on air; what is known of each is kept."""
+    monkeypatch.setattr(spool, "MOST_BYTES", 20_000)
+    book = Spool(tmp_path, 3)
+    for number in range(10):
+        entry = begin(book, str(number))
+        for frames in range(100):
+            entry.frames = frames
+            book.write(entry)
+        entry.ended_at, entry.reason = "2026-01-01T00:00:10+00:00", "played"
+        book.write(entry)
+    book.close(20)
+    path = tmp_path / "asrun-g3.jsonl"
+    assert path.stat().st_size < 40_000
+    known = {line["key"]: line for line in map(json.loads, path.read_text().splitlines())}
+    assert [known[str(number)]["reason"] for number in range(10)] == ["played"] * 10
+
+    successor = Spool(tmp_path, 4)
+    wait_until(lambda: len(successor.since(0)["entries"]) == 10, 10, "it knows what its predecessor wrote")
+    assert {entry["frames"] for entry in successor.since(0)["entries"]} == {99}
+    successor.close()
