@@ -34,11 +34,13 @@ logger = logging.getLogger(__name__)
 
 State = Workload.State
 HURRY = timedelta(seconds=0.5)
+# What was just lost is told to end as soon as it can be reached; what was lost long ago, a little later.
+FENCED = timedelta(minutes=3)
 LEFT_BEHIND = timedelta(seconds=5)
 SWEEP_SECONDS = 5.0
 LEASE_MARGIN_SECONDS = 4.0
 DUE_SQL = "SELECT clock_timestamp() FROM nodes_node LIMIT 1"
-LOOKED_AT = ("node_id", "owner", "state", "is_wanted", "heartbeat_at", "program", "missed_looks")
+LOOKED_AT = ("node_id", "owner", "state", "is_wanted", "heartbeat_at", "program", "missed_looks", "state_since_at")
 _swept_at: dict[int, float] = {}
 _left_behind: dict[int, float] = {}  # workload -> when it was last looked at (monotonic)
 
@@ -48,7 +50,8 @@ def step(now: datetime) -> datetime | None:
     nodes = {node.pk: node for node in Node.objects.all() if not node.is_elsewhere(here())}
     looks = []
     for workload in Workload.objects.to_look_at().filter(node__in=nodes).only(*LOOKED_AT):
-        if workload.is_over and nodes[workload.node_id].state != Node.State.UP and not _is_time(workload):
+        is_away = nodes[workload.node_id].state != Node.State.UP
+        if is_away and workload.is_over and workload.state_since_at < now - FENCED and not _is_time(workload):
             looks.append(now + LEFT_BEHIND)
             continue
         is_channel = workload.program == PLAYOUT

@@ -185,7 +185,7 @@ def _send_to(channel: Channel, workload: Workload | None, target: Node, now: dat
         return begin(channel, workload, now, kind=kind, reason=reason, by=by, lost_at=now, to_node=target)
     # On its way already: somebody knows better where to.
     waiting = Channel.objects.filter(pk=channel.pk, state=State.FAILING_OVER)
-    if not waiting.update(attempts=0, next_attempt_at=None):
+    if not waiting.update(attempts=0, next_attempt_at=now):
         return False
     Recovery.objects.filter(channel=channel, back_at=None).update(kind=kind, to_node=target)
     channel.refresh_from_db()

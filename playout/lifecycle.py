@@ -133,7 +133,7 @@ def _bring_up(channel: Channel, now: datetime) -> None:
         elif channel.deadline_at is not None and now > max(channel.deadline_at, _patience_until(channel, workload)):
             _give_it_up(channel, workload, now)
         return
-    if workload is not None and workload.created_at >= channel.state_since_at:
+    if workload is not None and workload.is_wanted and workload.created_at >= channel.state_since_at:
         _note_failed_start(channel, workload, now)
     if channel.next_attempt_at is not None and now < channel.next_attempt_at:
         return
@@ -180,7 +180,7 @@ def _predecessor_lingers(channel: Channel, now: datetime) -> bool:
 
 
 def _note_failed_start(channel: Channel, workload: Workload, now: datetime) -> None:
-    """The worker of this very attempt is over already."""
+    """The worker of this very attempt is over already, and nobody had asked it to be."""
     # Once it was noted, the pause ends later than the worker did, whatever else was said since ("No place").
     if channel.next_attempt_at is None or channel.next_attempt_at <= workload.state_since_at:
         _wait(channel, f"{workload.name}: {workload.error}", now)
@@ -254,13 +254,15 @@ def _pass_on_list(channel: Channel, workload: Workload, now: datetime) -> None:
     for pk in [pk for pk, due in list(_list_due.items()) if began - due > 60]:
         _list_due.pop(pk, None)  # of workers that are gone
     told = workload.progress.get("rundown")
-    rundown = rundown_of(channel, now)
-    took = time.monotonic() - began
-    _list_due[workload.pk] = began + min(max(LIST_LOOK_SECONDS, LIST_SHARE * took), LIST_LONGEST_SECONDS)
+    try:
+        rundown = rundown_of(channel, now)
+    finally:
+        took = time.monotonic() - began
+        _list_due[workload.pk] = began + min(max(LIST_LOOK_SECONDS, LIST_SHARE * took), LIST_LONGEST_SECONDS)
     if not told or told == rundown.version:
         return
     try:
-        tell(workload, "/load", {"rundown": rundown.told, "sources": rundown.sources, "redact": rundown.redact})
+        tell(workload, "/load", rundown.words)
         logger.info("A channel has another list. channel=%s version=%s", channel.pk, rundown.version)
         resolve_alert(f"list_refused:{channel.owner}", now=now, note="it was taken")
     except WorkerSilent as error:

@@ -38,6 +38,11 @@ class Rundown:
     def version(self) -> str:
         return str(self.told["version"])
 
+    @property
+    def words(self) -> dict[str, Any]:
+        """What a worker is told of another list (POST /load)."""
+        return {"rundown": self.told, "sources": self.sources, "redact": self.redact}
+
 
 def lists_of(channel: Channel, now: datetime) -> list[Playlist]:
     """Today's list and tomorrow's, if the day has one; else the channel's own."""
@@ -131,7 +136,7 @@ def told_item(item: PlaylistItem, fixed: list[datetime]) -> list[dict[str, Any]]
     if item.kind != PlaylistItem.Kind.ASSET or item.asset is None:
         return [base]
     base["in"] = item.in_seconds
-    if _is_growing(item.asset):
+    if is_growing(item.asset):
         booking = item.asset.booking
         assert booking is not None
         return [{**base, "kind": "growing", "journal": f"{booking.folder}/{booking.file_name}.json"}]
@@ -140,7 +145,7 @@ def told_item(item: PlaylistItem, fixed: list[datetime]) -> list[dict[str, Any]]
     return _by_parts(base, item.asset, item.in_seconds, item.out_seconds)
 
 
-def _is_growing(asset: Asset) -> bool:
+def is_growing(asset: Asset) -> bool:
     """It is being recorded, or just was: its files are there, though the library is not done with it."""
     is_new = asset.state in {Asset.State.LIVE, Asset.State.PROCESSING} and asset.booking is not None
     return is_new and asset.trashed_at is None and asset.withdrawn_at is None

@@ -1,4 +1,4 @@
-"""What people do with a channel: start, stop, play, pause, skip, cue, move. One module for admin, commands and HTTP.
+"""What people do with a channel: start, stop, play, pause, skip, cue, insert, move. The same for admin, commands, HTTP.
 
 Start and Stop write what is wanted and then drive this one channel in the very request, so that they work and answer in
 words without any scheduler. The others are words to the worker, passed on at once.
@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 
 from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.reconcile import reconcile
-from nodes.workerclient import WorkerRefused, WorkerSilent, tell
+from nodes.workerclient import WorkerRefused, WorkerSilent, fetch_status, tell
 from playout import failover
+from playout.inserting import CannotInsert, Wish, insert_behind
 from playout.lifecycle import advance
 from playout.models import Channel, PlaylistItem, Recovery
+from playout.rundown import rundown_of
 from scheduling.manual import sentence
 from scheduling.wakeup import wake_scheduler
 from station import audit
@@ -88,6 +91,30 @@ def command(channel: Channel, word: str, *, by: str, item: PlaylistItem | None =
         return Outcome(False, f"{channel}: {sentence(str(refusal))}")
     audit.record(by, word, channel, after={"item": item.shown_title if item else "", "state": status.get("state")})
     return Outcome(True, f"{channel} {WORDS[word]}.")
+
+
+def insert(channel: Channel, wish: Wish, *, by: str, take: bool = False) -> Outcome:
+    """A clip nobody had planned: next, or with `take` now. It stands in the list then, and stays there."""
+    workload = workloads.latest(channel.owner)
+    if channel.state != State.ON_AIR or workload is None or workload.state != Workload.State.RUNNING:
+        return Outcome(False, f"{channel} is {channel.state_word}.")
+    try:
+        item = insert_behind(channel, wish, fetch_status(workload))
+    except WorkerSilent as silence:
+        return Outcome(False, f"The worker of {channel} does not answer: {sentence(str(silence))}")
+    except CannotInsert as refusal:
+        return Outcome(False, f"{channel}: {sentence(str(refusal))}")
+    except ValidationError as error:
+        return Outcome(False, " ".join(error.messages))
+    audit.record(by, "insert", channel, after={"item": item.shown_title, "list": str(item.playlist)})
+    where = f"It stands in {item.playlist} now."
+    try:
+        tell(workload, "/load", rundown_of(channel, database_now()).words)
+        if take:
+            tell(workload, "/cue", {"key": str(item.pk), "take": True})
+    except (WorkerSilent, WorkerRefused) as error:
+        return Outcome(False, f"{where} The worker of {channel} was not told yet: {sentence(str(error))}")
+    return Outcome(True, f"{channel} {'goes over to' if take else 'has as its next'} {item.shown_title}. {where}")
 
 
 def move(channel: Channel, *, by: str, to_node: Node | None = None, reason: str = "moved by hand") -> Outcome:

@@ -115,6 +115,11 @@ def test_a_refusal_is_409_in_words(house: Any, project: Any, make_member: Any) -
     assert caller.post(f"channels/{channel.pk}/cue", {"item": item.pk}).status_code == 409
     foreign = house["foreign"]["playlists"].items.get()
     assert caller.post(f"channels/{channel.pk}/cue", {"item": foreign.pk}).status_code == 404
+    answer = caller.post(f"channels/{channel.pk}/insert", {"asset": house["own"]["assets"].pk})
+    assert (answer.status_code, answer.json()["detail"]) == (409, "Channel own is off air.")
+    assert caller.post(f"channels/{channel.pk}/insert", {"asset": house["foreign"]["assets"].pk}).status_code == 404
+    viewer = Caller(make_member(project, "viewer"))
+    assert viewer.post(f"channels/{channel.pk}/insert", {"asset": house["own"]["assets"].pk}).status_code == 403
 
 
 def test_book_clash_extend_and_cancel(house: Any, project: Any, make_member: Any) -> None:

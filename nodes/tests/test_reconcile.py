@@ -77,8 +77,10 @@ def test_what_was_left_on_a_machine_that_is_away_waits_until_it_is_back(
 ) -> None:
     """P-05: not twice a second for days; and at once when the machine is there again."""
     now = timezone.now()
-    want(node, 1, state="lost", removed_at=None)
+    want(node, 1, state="lost", removed_at=None, state_since_at=now - timedelta(hours=1))
+    just_lost = {"state": "lost", "removed_at": None, "state_since_at": now - timedelta(seconds=20)}
     asked: list[str] = []
+    monkeypatch.setattr(reconcile, "LEFT_BEHIND", timedelta(hours=1))
     monkeypatch.setattr(reconcile, "_left_behind", {})
     monkeypatch.setattr(reconcile, "_swept_at", {node.pk: 1e18})
     monkeypatch.setattr(reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: asked.append(task.args[1]))
@@ -86,6 +88,12 @@ def test_what_was_left_on_a_machine_that_is_away_waits_until_it_is_back(
         Node.objects.update(state=state)
         reconcile.step(now)
         assert len(asked) == times, state
+    Node.objects.update(state="down")
+    want(node, 2, **just_lost)
+    asked.clear()
+    for _ in range(3):
+        reconcile.step(now)
+    assert asked.count("x:2") == 3, "it may still send beside its successor"
 
 
 def test_a_start_does_not_queue_behind_looks() -> None:

@@ -56,7 +56,7 @@ def test_who_names_itself_rightly_is_believed(worker: Any) -> None:
     """P-03: the answer names the channel and its generation; the question carries the token of this very worker."""
     workload, it = worker
     it.answer = {"owner": "channel:1", "generation": 1, "frames": 7}
-    assert fetch_status(workload)["frames"] == 7
+    assert fetch_status(workload, seconds=60)["frames"] == 7
     assert it.asked == [f"Bearer {workloads.token_of(workload)}"]
 
 
@@ -78,7 +78,7 @@ def test_who_does_not_is_as_good_as_silent(worker: Any, answer: Any, status: int
     workload, it = worker
     it.answer, it.status = answer, status
     with pytest.raises(WorkerSilent, match=words):
-        fetch_status(workload)
+        fetch_status(workload, seconds=60)
 
 
 def test_who_takes_too_long_hangs(worker: Any) -> None:

@@ -3,16 +3,21 @@
 from typing import Any
 
 from django import forms
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.decorators import action
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
+from assets.models import Asset
 from playout import transport
+from playout.inserting import Wish
 from playout.models import Channel, PlaylistItem
 from playout.rundown import lists_of
 from station.admin.base import dialog, who
+
+CLIPS_OFFERED = 300
 
 
 class CueForm(BaseDialogForm):
@@ -27,6 +32,20 @@ class CueForm(BaseDialogForm):
         lists = lists_of(channel, timezone.now()) if channel else []
         items = PlaylistItem.objects.filter(playlist__in=lists).select_related("asset", "source")
         self.fields["item"].queryset = items.order_by("playlist__on", "position", "id")
+
+
+class InsertForm(BaseDialogForm):
+    """What the library of the channel's project has, the newest first."""
+
+    asset = forms.ModelChoiceField(Asset.objects.none(), label="clip", widget=UnfoldAdminSelectWidget)
+    take = forms.BooleanField(label="now, cutting what is on", required=False, widget=UnfoldBooleanSwitchWidget)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        channel = Channel.objects.filter(pk=self.object_id).first()
+        if channel is not None:
+            newest = Asset.objects.usable().filter(project=channel.project_id).order_by("-pk")[:CLIPS_OFFERED]
+            self.fields["asset"].queryset = Asset.objects.filter(pk__in=[row.pk for row in newest]).order_by("-pk")
 
 
 def button(word: str, label: str, icon: str, title: str, text: str, **more: Any) -> Any:
@@ -65,3 +84,26 @@ def cue_button() -> Any:
         url_path="cue",
         dialog={**words, "form_class": CueForm},
     )(cue_channel)
+
+
+def insert_button() -> Any:
+    """A clip nobody had planned: it changes the list, so it needs that right, too."""
+
+    def insert_channel(self: Any, request: HttpRequest, form: forms.Form, object_id: int) -> Any:
+        told = form.cleaned_data
+
+        def act(channel: Channel) -> transport.Outcome:
+            if not request.user.has_perm("playout.change_playlist", channel):
+                raise PermissionDenied
+            return transport.insert(channel, Wish(told["asset"]), by=who(request), take=told["take"])
+
+        return self.operate(request, object_id, act)
+
+    words = dialog("Which clip?", "It follows what is on, and stays in the list.", "Insert")
+    return action(
+        description="Insert…",
+        icon="playlist_add",
+        permissions=["insert"],
+        url_path="insert",
+        dialog={**words, "form_class": InsertForm},
+    )(insert_channel)

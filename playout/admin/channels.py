@@ -18,7 +18,7 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from playout import transport
-from playout.admin.buttons import button, cue_button
+from playout.admin.buttons import button, cue_button, insert_button
 from playout.days import day_of
 from playout.models import Channel, ChannelEvent, ChannelOutput, Recovery
 from playout.outputs import EXAMPLES
@@ -75,7 +75,7 @@ class ChannelAdmin(Operated, MachineAdmin):
     possible = {
         "start": lambda channel: not channel.is_wanted or channel.state == State.ERROR,
         "stop": lambda channel: channel.is_wanted or channel.state != State.OFF_AIR,
-        **dict.fromkeys(["play", "pause", "skip", "cue", "move"], (State.ON_AIR,)),
+        **dict.fromkeys(["play", "pause", "skip", "cue", "insert", "move"], (State.ON_AIR,)),
     }
     list_display = ["name", "state_shown", "project", "playlist", "picture", "node_shown", "restart_count"]
     list_filter = ["state", ("project", VisibleFilter)]
@@ -91,6 +91,7 @@ class ChannelAdmin(Operated, MachineAdmin):
         "pause_channel",
         "skip_channel",
         "cue_channel",
+        "insert_channel",
         "move_channel",
     ]
     fieldsets = [
@@ -120,6 +121,7 @@ class ChannelAdmin(Operated, MachineAdmin):
     pause_channel = button("pause", "Pause", "pause", "Pause?", "The picture stands, without sound, until Play.")
     skip_channel = button("skip", "Skip", "skip_next", "Skip to the next item?", "What is on ends now.")
     cue_channel = cue_button()
+    insert_channel = insert_button()
     move_channel = button(
         "move",
         "Move",

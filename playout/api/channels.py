@@ -14,6 +14,7 @@ from nodes import workloads
 from nodes.models import Node
 from playout import exports, transport
 from playout.days import day_of
+from playout.inserting import Wish
 from playout.models import Channel, ChannelOutput, Playlist, PlaylistItem
 from station.answers import CONFLICT, Answer, check, one, project_of, remove, store, told, visible
 
@@ -68,6 +69,13 @@ class ChannelIn(ChannelChange):
 
 class CueIn(Schema):
     item: int
+    take: bool = False
+
+
+class InsertIn(Schema):
+    asset: int
+    in_seconds: float = 0.0
+    out_seconds: float | None = None
     take: bool = False
 
 
@@ -157,6 +165,17 @@ def cue(request: HttpRequest, pk: int, cued: CueIn) -> Answer:
     check(request, OPERATE, channel)
     item = one(PlaylistItem.objects.all(), request, cued.item)
     return told(transport.command(channel, "cue", by=by(request), item=item, take=cued.take))
+
+
+@channels.post("/{pk}/insert", response=Answer)
+def insert(request: HttpRequest, pk: int, wanted: InsertIn) -> Answer:
+    """A clip into the list behind what is on; with `take`, now. It needs the right to change the list, too."""
+    channel = one(Channel.objects.all(), request, pk)
+    check(request, OPERATE, channel)
+    check(request, "playout.change_playlist", channel)
+    asset = one(Asset.objects.all(), request, wanted.asset)
+    wish = Wish(asset, wanted.in_seconds, wanted.out_seconds)
+    return told(transport.insert(channel, wish, by=by(request), take=wanted.take))
 
 
 @channels.get("/{pk}/as-run")

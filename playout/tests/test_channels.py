@@ -14,11 +14,12 @@ from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.reconcile import reconcile
 from playout import failover, lifecycle, transport
+from playout.inserting import Wish
 from playout.lifecycle import advance, step
 from playout.models import AsRunEntry, Channel, PlaylistItem, Recovery
 from station.clock import database_now
 from station.models import Alert
-from testing.channels import make_channel
+from testing.channels import make_asset, make_channel
 from testing.processes import command_of
 from testing.waiting import wait_until
 
@@ -158,6 +159,27 @@ def test_an_edited_list_reaches_the_worker_and_what_is_on_stays_on(channel: Any)
     PlaylistItem.objects.filter(position=1).delete()
     wait_until(lambda: _next(channel) == "clip2-30", 20, "the worker knows the new list", pause=0.2)
     assert item_on(channel) == "clip0-30"
+    transport.stop(channel, by="anna")
+
+
+def test_a_clip_nobody_had_planned_is_next_and_another_is_on_at_once(channel: Any, project: Any, settings: Any) -> None:
+    """P-01, P-09: it stands in the list then, so a rescue finds it there."""
+    news = make_asset(project, settings.RECORDINGS_DIR, "news-30", 30.0)
+    flash = make_asset(project, settings.RECORDINGS_DIR, "flash-30", 30.0)
+    assert transport.insert(channel, Wish(news), by="anna") == transport.Outcome(False, "One is off air.")
+    transport.start(channel, by="anna")
+    wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
+    outcome = transport.insert(channel, Wish(news), by="anna")
+    assert outcome == transport.Outcome(True, "One has as its next news-30. It stands in Loop now.")
+    assert _next(channel) == "news-30"
+    assert item_on(channel) == "clip0-30"
+    assert transport.insert(channel, Wish(flash, in_seconds=5.0), by="anna", take=True).is_good
+    wait_until(lambda: item_on(channel) == "flash-30", 20, "it is on", pause=0.2)
+    assert workload_of(channel).progress["item"]["offset_seconds"] >= 0
+    assert _next(channel) == "news-30"
+    rows = PlaylistItem.objects.order_by("position")
+    assert [row.shown_title for row in rows] == ["clip0-30", "flash-30", "news-30", "clip1-30", "clip2-30"]
+    assert [row.position for row in rows] == [0, 1, 2, 3, 4]
     transport.stop(channel, by="anna")
 
 

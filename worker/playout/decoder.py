@@ -57,7 +57,7 @@ class Feed:
     is_live: bool = False
     # Picture and sound in one input, or (the test pattern) in two.
     sound_input: int = 0
-    # By the file's own time: what is before is left out. (Seeking in a pipe ends with nothing in some formats.)
+    # By the file's own time: what is before is left out. (Seeking in a pipe gives nothing in some formats.)
     begins_at: float | None = None
 
 
@@ -156,7 +156,7 @@ class Decoder:
                 f"scale=w='max(2,trunc(min({width},{height}*dar)/2)*2)':h='max(2,trunc(min({height},{width}/dar)/2)*2)'"
             )
             # showinfo tells when the first frame is; not beside the chain: a second sink would hold up live sources.
-            chain = f"{self._trim('trim')}showinfo=checksum=0,yadif=deint=interlaced,fps={rate},{fit},"
+            chain = f"{self._cut('')}showinfo=checksum=0,yadif=deint=interlaced,fps={rate},{fit},"
             chain += f"pad={width}:{height}:(ow-iw)/2:(oh-ih)/2,setsar=1,format=yuv420p"
             arguments += [
                 "-map",
@@ -170,14 +170,16 @@ class Decoder:
                 f"pipe:{fds['v']}",
             ]
         if "a" in fds:
-            chain = f"{self._trim('atrim')}ashowinfo,aresample={SAMPLE_RATE}:async=1,"
+            chain = f"{self._cut('a')}ashowinfo,aresample={SAMPLE_RATE}:async=1,"
             chain += "aformat=sample_fmts=s16:channel_layouts=stereo"
             source = f"{self.feed.sound_input}:a:0"
             arguments += ["-map", source, "-af", chain, "-ac", "2", "-f", "s16le", f"pipe:{fds['a']}"]
         return arguments
 
-    def _trim(self, name: str) -> str:
-        return "" if self.feed.begins_at is None else f"{name}=start={self.feed.begins_at:.6f},"
+    def _cut(self, kind: str) -> str:
+        """From there on, and counted from there: showinfo tells large times in six digits only."""
+        at = self.feed.begins_at
+        return "" if at is None else f"{kind}trim=start={at:.6f},{kind}setpts=PTS-{at:.6f}/TB,"
 
     # --- what the director asks -------------------------------------------------------------------------------------
 

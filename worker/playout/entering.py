@@ -5,6 +5,7 @@ before the first fragment of an MP4) and then everything from a key frame on. Th
 recording of a day is entered as fast as one of a minute.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +13,26 @@ from typing import BinaryIO, Protocol
 
 PACKET = 188
 TICKS = 90_000
-WRAP = 1 << 33
+ROUND_SECONDS = (1 << 33) / TICKS  # the clock of a transport stream begins again after a day and a bit
 WINDOW_BYTES = PACKET * 4096
 # A key frame comes at the latest after so much.
 KEY_WITHIN_BYTES = 64 * 1024 * 1024
-HEAD_BYTES = 1024 * 1024
+# Several sounds may come before the first picture.
+HEAD_BYTES, LONGEST_HEAD_BYTES = PACKET * 5577, PACKET * 5577 * 16
+FRAGMENT_BYTES = 4 * 1024 * 1024
 # So near, keys are looked at one after the other.
 NEAR_BYTES = 2 * 1024 * 1024
+# On storage that is slow: rather a little early than a channel that opens nothing else meanwhile.
+LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class Key:
-    """A place to begin, and the time the file gives it."""
+    """A place to begin, the time the file gives its picture, and how much of picture is known from there on."""
 
     offset: int
     seconds: float
+    lasts: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -40,34 +46,58 @@ class Entry:
 
 class _Container(Protocol):
     head: bytes
+    round_seconds: float  # after which its clock begins again; 0: never
 
     def next_key(self, offset: int) -> Key | None:
         """The first at or after this place."""
 
-    def between(self, first: Key, other: Key) -> float:
-        """How many seconds `other` is after `first`."""
+    def newest(self, last: Key) -> float:
+        """The time of the newest picture; `last` is the last key."""
 
 
-def find_entry(path: Path, seconds: float) -> Entry | None:
-    """For the picture `seconds` after the first one; none if the file has no such places, or nothing of that yet."""
+def find_entry(path: Path, seconds: float, length: float = 0.0) -> Entry | None:
+    """For the picture `seconds` after the first one, or the last key if there is no such picture yet.
+
+    `length` is about how long the file is, for one in which time stamps come twice. None: it has no places to begin.
+    """
+    until = time.monotonic() + LOOK_SECONDS
     with path.open("rb") as file:
         size = file.seek(0, 2)
-        container = (Transport if path.suffix == ".ts" else Fragments)(file)
+        container: _Container = (Transport if path.suffix == ".ts" else Fragments)(file)
         first = container.next_key(len(container.head)) if container.head else None
         if first is None:
             return None
-        best = first
+
+        def since_first(key: Key) -> float:
+            passed = key.seconds - first.seconds
+            if not container.round_seconds:
+                return passed
+            passed %= container.round_seconds
+            expected = length * key.offset / max(size, 1)
+            return passed + container.round_seconds * max(0, round((expected - passed) / container.round_seconds))
+
+        best, last = first, False
         low, high = first.offset + 1, size
-        while high - low > NEAR_BYTES:
+        while high - low > NEAR_BYTES and time.monotonic() < until:
             middle = (low + high) // 2
             key = container.next_key(middle)
-            if key is None or container.between(first, key) > seconds:
+            if key is None or since_first(key) > seconds:
                 high = middle
             else:
                 best, low = key, key.offset + 1
-        while (key := container.next_key(best.offset + 1)) and container.between(first, key) <= seconds:
+        while time.monotonic() < until:
+            key = container.next_key(best.offset + 1)
+            last = key is None
+            if key is None or since_first(key) > seconds:
+                break
             best = key
-        return Entry(container.head, best.offset, best.seconds + seconds - container.between(first, best))
+        ahead = seconds - since_first(best)
+        if last and ahead > (container.newest(best) - best.seconds) % (container.round_seconds or 1e9):
+            ahead = 0.0  # it is not recorded yet: the newest there is
+        at = best.seconds + ahead
+        # Within the last minute before the clock begins again, ffmpeg counts up to that moment from below zero.
+        is_below = bool(container.round_seconds) and best.seconds > container.round_seconds - 60
+        return Entry(container.head, best.offset, at - container.round_seconds if is_below else at)
 
 
 @dataclass(frozen=True)
@@ -80,18 +110,26 @@ class _Start:
     ticks: int
     is_key: bool
 
+    @property
+    def is_picture(self) -> bool:
+        return 0xE0 <= self.stream <= 0xEF
+
 
 class Transport:
     """MPEG-TS as our recorder writes it: packets in step, key frames marked as places to begin."""
+
+    round_seconds = ROUND_SECONDS
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.head, self._pid, self._is_sound = b"", -1, False
         file.seek(0)
-        data = file.read(HEAD_BYTES // PACKET * PACKET)
+        data = file.read(HEAD_BYTES)
+        if not any(start.is_picture for start in _starts(data)):
+            data += file.read(LONGEST_HEAD_BYTES - HEAD_BYTES)
         starts = list(_starts(data))
         if starts:
-            pictures = [each for each in starts if 0xE0 <= each.stream <= 0xEF]
+            pictures = [each for each in starts if each.is_picture]
             self.head = data[: starts[0].at]
             self._pid = (pictures or starts)[0].pid
             self._is_sound = not pictures
@@ -107,10 +145,14 @@ class Transport:
             place += len(data)
         return None
 
-    def between(self, first: Key, other: Key) -> float:
-        """The clock of a transport stream begins again after a day and a bit."""
-        ticks = round((other.seconds - first.seconds) * TICKS) % WRAP
-        return (ticks if ticks < WRAP // 2 else 0) / TICKS
+    def newest(self, last: Key) -> float:
+        self._file.seek(last.offset)
+        found = last.seconds
+        while data := self._file.read(WINDOW_BYTES):
+            mine = [start.ticks / TICKS for start in _starts(data) if start.pid == self._pid]
+            # By how far it is from the key, not by its number: the clock may begin again in between.
+            found = max([found, *mine], key=lambda each: (each - last.seconds + 60) % ROUND_SECONDS)
+        return found
 
 
 def _starts(data: bytes) -> Iterator[_Start]:
@@ -131,6 +173,8 @@ def _starts(data: bytes) -> Iterator[_Start]:
 
 class Fragments:
     """Fragmented MP4 as our recorder writes it: each fragment begins with a key frame."""
+
+    round_seconds = 0.0
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -157,26 +201,57 @@ class Fragments:
                     return None
                 offset += len(data) - 16  # its first words may be cut in two
                 continue
-            self._file.seek(offset + at)
-            size = int.from_bytes(data[at : at + 4], "big")
-            ticks = self._ticks(self._file.read(size))
-            if ticks is not None:
-                return Key(offset + at, ticks / self._scale)
+            key = self._key(offset + at, int.from_bytes(data[at : at + 4], "big"))
+            if key is not None:
+                return key
             offset += at + 8
         return None
 
-    def between(self, first: Key, other: Key) -> float:
-        return other.seconds - first.seconds
+    def newest(self, last: Key) -> float:
+        return last.seconds + last.lasts
 
-    def _ticks(self, fragment: bytes) -> int | None:
-        """When it begins, by the track of the picture."""
+    def _key(self, offset: int, size: int) -> Key | None:
+        """The fragment there, by the track of the picture; none if it is not whole yet."""
+        self._file.seek(offset)
+        fragment = self._file.read(size) if size <= FRAGMENT_BYTES else b""
+        if len(fragment) < size:
+            return None
         for name, *box in _boxes(fragment, 8, len(fragment)):
-            if name != b"traf":
+            inner = (
+                {each: fragment[begin:end] for each, begin, end in _boxes(fragment, *box)} if name == b"traf" else {}
+            )
+            head, clock, run = (inner.get(each, b"") for each in (b"tfhd", b"tfdt", b"trun"))
+            if head[4:8] != self._track or len(clock) < 8:
                 continue
-            inner = {each: fragment[begin:end] for each, begin, end in _boxes(fragment, *box)}
-            if inner.get(b"tfhd", b"")[4:8] == self._track and (time := inner.get(b"tfdt")):
-                return int.from_bytes(time[4:12] if time[0] else time[4:8], "big")
+            decoded = int.from_bytes(clock[4:12] if clock[0] else clock[4:8], "big")
+            offset_ticks, lasts = _run(run, head)
+            return Key(offset, (decoded + offset_ticks) / self._scale, lasts / self._scale)
         return None
+
+
+def _run(run: bytes, head: bytes) -> tuple[int, int]:
+    """How much later than it is decoded the first sample is shown, and how long all of them last, in ticks."""
+    if len(run) < 8:
+        return 0, 0
+    flags, count = int.from_bytes(run[1:4], "big"), int.from_bytes(run[4:8], "big")
+    at = 8 + (4 if flags & 0x1 else 0) + (4 if flags & 0x4 else 0)
+    fields = [bit for bit in (0x100, 0x200, 0x400, 0x800) if flags & bit]
+    step = 4 * len(fields)
+    later = 0
+    if 0x800 in fields and len(run) >= at + step:
+        place = at + 4 * fields.index(0x800)
+        later = int.from_bytes(run[place : place + 4], "big", signed=run[0] > 0)
+    if 0x100 in fields:
+        return later, sum(int.from_bytes(run[at + n * step : at + n * step + 4], "big") for n in range(count))
+    return later, count * _default_duration(head)
+
+
+def _default_duration(head: bytes) -> int:
+    flags = int.from_bytes(head[1:4], "big")
+    if not flags & 0x8:
+        return 0
+    at = 8 + (8 if flags & 0x1 else 0) + (4 if flags & 0x2 else 0)
+    return int.from_bytes(head[at : at + 4], "big")
 
 
 def _find_fragment(data: bytes, at: int) -> int | None:

@@ -56,16 +56,18 @@ def feed_of(item: Item, binary: Binary, *, is_endless: bool = False) -> Feed:
     return Feed([*KNOWN, *endless, "-i", f"file:{path}"], reads=[path])
 
 
-def follow_feed(path: Path, is_over: Callable[[], bool], seconds: float) -> tuple[Feed, float]:
+def follow_feed(path: Path, is_over: Callable[[], bool], seconds: float, length: float) -> tuple[Feed, float]:
     """A file that grows, from `seconds` on: read by us as it comes. Also how far ffmpeg has to seek by itself.
 
     (ffmpeg's own way of following a file first looks for its end, which never comes.)
     """
     arguments = ["-protocol_whitelist", "pipe", "-format_whitelist", FORMATS, *QUICK, "-i", "pipe:0"]
-    entry = find_entry(path, seconds) if seconds > 0 else None
+    entry = find_entry(path, seconds, length) if seconds > 0 else None
     follower = Follower(path, entry, is_over)
     feed = Feed(arguments, stdin=follower.pieces, reads=[], begins_at=entry.at if entry is not None else None)
-    return feed, seconds if entry is None else 0.0
+    # An MP4 without a place to begin has not even one fragment yet, and cannot be sought in: from its beginning.
+    can_seek = entry is None and path.suffix == ".ts"
+    return feed, seconds if can_seek else 0.0
 
 
 class Follower:

@@ -53,6 +53,7 @@ class Spool:
         self._seq = 0
         self._lock = threading.Lock()
         self._trouble = ""
+        self._most_bytes = MOST_BYTES
         self._lines: queue.Queue[str | None] = queue.Queue(QUEUED_LINES)
         self._writer = threading.Thread(target=self._write_lines, daemon=True, name="as-run")
         self._writer.start()
@@ -110,7 +111,7 @@ class Spool:
                 with self._path(self.generation).open("a") as file:
                     file.write(line)
                     size = file.tell()
-                if size > MOST_BYTES:
+                if size > self._most_bytes:
                     self._write_anew()
             except OSError as error:  # a full disk must not take the channel off air; memory keeps it until it is asked
                 self._say(error)
@@ -118,10 +119,12 @@ class Spool:
     def _write_anew(self) -> None:
         """A channel that is on for months: what is known of each thing, and no more how that came about."""
         with self._lock:
-            entries = [asdict(entry) for _, entry in self._entries.values() if entry.generation == self.generation]
+            known = [entry for _, entry in self._entries.values()]  # never changed once they are in there
+        mine = [asdict(entry) for entry in known if entry.generation == self.generation]
         path = self._path(self.generation)
         draft = path.with_suffix(".new")
-        draft.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+        draft.write_text("".join(json.dumps(entry) + "\n" for entry in mine))
+        self._most_bytes = max(MOST_BYTES, 2 * draft.stat().st_size)
         os.replace(draft, path)
 
     def _path(self, generation: int) -> Path:

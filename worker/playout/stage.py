@@ -282,7 +282,7 @@ class Stage:
                 return number < len(now.ended) and now.ended[number]
             return False
 
-        return follow_feed(growing.files[number], is_over, seconds)
+        return follow_feed(growing.files[number], is_over, seconds, growing.lengths[number])
 
     def _follow(self, slot: Slot) -> None:
         """At the end of a part of a growing recording: on to the next, or the end."""
