@@ -222,6 +222,26 @@ def test_a_failed_start_and_no_place_cost_one_pause_each(channel: Any, process_n
     assert said == [(1, failed.name), (2, "No place to play from"), (3, "No place to play from")]
 
 
+def test_a_move_by_hand_during_a_rescue_goes_where_it_was_told(
+    channel: Any, process_node: Any, monkeypatch: Any
+) -> None:
+    """P-05, P-11: a start that failed before does not send it elsewhere."""
+    now = database_now()
+    target = Node.objects.create(name="there", address="tcp://x.example:2376", media_dir="/m", state="up")
+    Channel.objects.update(state=State.FAILING_OVER, state_since_at=now, is_wanted=True)
+    channel.refresh_from_db()
+    Recovery.objects.create(channel=channel, kind="restart", reason="x", by="y", lost_at=now, noticed_at=now)
+    failed = workloads.want(channel.owner, node=process_node, program="playout", spec={}, secret={}, now=now)
+    Workload.objects.filter(pk=failed.pk).update(state="failed", error="no encoder", state_since_at=now, removed_at=now)
+    advance(channel, now)
+    assert channel.attempts == 1
+    asked: list[Any] = []
+    monkeypatch.setattr(lifecycle, "ask_for_worker", lambda channel, now, avoid, node: asked.append(node))
+    assert failover._send_to(channel, failed, target, now + timedelta(seconds=1), by="anna", reason="moved by hand")
+    advance(channel, now + timedelta(seconds=1))
+    assert asked == [target]
+
+
 def test_a_worker_that_stands_still_is_replaced(channel: Any, settings: Any) -> None:
     """P-04: health is progress, not an answer."""
     transport.start(channel, by="anna")
