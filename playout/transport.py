@@ -109,12 +109,17 @@ def insert(channel: Channel, wish: Wish, *, by: str, take: bool = False) -> Outc
     audit.record(by, "insert", channel, after={"item": item.shown_title, "list": str(item.playlist)})
     where = f"It stands in {item.playlist} now."
     try:
-        tell(workload, "/load", rundown_of(channel, database_now()).words)
+        status = tell(workload, "/load", rundown_of(channel, database_now()).words)
         if take:
             tell(workload, "/cue", {"key": str(item.pk), "take": True})
     except (WorkerSilent, WorkerRefused) as error:
         return Outcome(False, f"{where} The worker of {channel} was not told yet: {sentence(str(error))}")
-    return Outcome(True, f"{channel} {'goes over to' if take else 'has as its next'} {item.shown_title}. {where}")
+    if take:
+        return Outcome(True, f"{channel} goes over to {item.shown_title}. {where}")
+    following = status.get("next") or {}
+    if following.get("key") == str(item.pk):
+        return Outcome(True, f"{channel} has {item.shown_title} as its next item. {where}")
+    return Outcome(True, f"{item.shown_title}: {where} Before it comes {following.get('title', 'something else')}.")
 
 
 def move(channel: Channel, *, by: str, to_node: Node | None = None, reason: str = "moved by hand") -> Outcome:

@@ -326,6 +326,30 @@ def test_sort_a_playlist_by_hand_and_read_its_times(airlock: Airlock, page: Any)
     assert _titles(page.locator("table.airlock-table")) == order
 
 
+def test_insert_a_clip_nobody_had_planned(airlock: Airlock, page: Any) -> None:
+    """P-01: now, cutting what is on; it stands in the list then."""
+    page.goto(f"{airlock.url}admin/playout/channel/1/change/")
+    press(page, "Start", "Start")
+    page.get_by_text("Demo channel is on air from local.").wait_for()
+    page.locator("text=Insert…").first.click()
+    page.locator("select[name=asset]").select_option(label="Demo colour wheel")
+    page.locator("label[for=id_take], input[name=take]").last.click()
+    page.screenshot(path=screenshots() / "insert.png")
+    page.get_by_role("button", name="Insert", exact=True).last.click()
+    page.get_by_text("Demo channel goes over to Demo colour wheel. It stands in").wait_for()
+    now = page.locator("[hx-get$='/now/']")
+    now.locator("div", has_text=re.compile("^Now")).get_by_text("Demo colour wheel").wait_for()
+    press(page, "Stop", "Stop")
+    page.get_by_text("Demo channel is off air.").wait_for()
+
+
+def screenshots() -> Path:
+    """Where pictures of our pages are kept, to be looked at."""
+    folder = Path(__file__).resolve().parents[2] / ".cache" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def _titles(times: Any) -> list[str]:
     return [row for row in times.locator("tbody td:nth-child(3)").all_inner_texts() if row]
 
@@ -348,8 +372,7 @@ def test_no_page_has_an_accessibility_violation_or_a_console_error(
     """Every page of ours, on a light desk and a dark phone; the pictures are kept under .cache/screenshots."""
     from axe_playwright_python.sync_playwright import Axe
 
-    shots = Path(__file__).resolve().parents[2] / ".cache" / "screenshots"
-    shots.mkdir(parents=True, exist_ok=True)
+    shots = screenshots()
     context = chromium.new_context(
         storage_state=logged_in, viewport={"width": width, "height": 900}, color_scheme=scheme
     )

@@ -170,7 +170,7 @@ def test_a_clip_nobody_had_planned_is_next_and_another_is_on_at_once(channel: An
     transport.start(channel, by="anna")
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
     outcome = transport.insert(channel, Wish(news), by="anna")
-    assert outcome == transport.Outcome(True, "One has as its next news-30. It stands in Loop now.")
+    assert outcome == transport.Outcome(True, "One has news-30 as its next item. It stands in Loop now.")
     assert _next(channel) == "news-30"
     assert item_on(channel) == "clip0-30"
     assert transport.insert(channel, Wish(flash, in_seconds=5.0), by="anna", take=True).is_good
