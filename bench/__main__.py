@@ -14,7 +14,7 @@ from bench.metric import Metric, prepare
 OUT = Path(__file__).resolve().parent / "out" / "latest.json"
 
 
-GROUPS = ("booking", "start", "punctuality", "idle", "jobs", "jobs-idle", "playout")
+GROUPS = ("booking", "start", "punctuality", "idle", "jobs", "jobs-idle", "playout", "failover")
 
 
 def main() -> None:
@@ -27,6 +27,7 @@ def main() -> None:
 
 def measure(name: str) -> None:
     prepare()
+    from bench.failover import measure_failover
     from bench.idle import measure_idle
     from bench.jobs import measure_jobs, measure_run_idle
     from bench.playout import measure_playout
@@ -41,6 +42,7 @@ def measure(name: str) -> None:
         measure_jobs,
         measure_run_idle,
         measure_playout,
+        measure_failover,
     )
     metrics: list[Metric] = dict(zip(GROUPS, measures, strict=True))[name]()
     for metric in metrics:

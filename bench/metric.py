@@ -33,3 +33,8 @@ def prepare() -> Path:
     django.setup()
     call_command("migrate", verbosity=0)
     return Path(folder)
+
+
+def prepared_folder() -> Path:
+    """The data folder of this process."""
+    return Path(os.environ["DATA_DIR"])

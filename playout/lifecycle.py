@@ -173,7 +173,8 @@ def _predecessor_lingers(channel: Channel, now: datetime) -> bool:
     """One sender at a time: a worker that can still be reached gets some time to be gone for certain."""
     # Or was heard a moment ago, whatever its engine says: it is told to end by its own port then.
     is_near = Q(node__state=Node.State.UP) | Q(heartbeat_at__gt=now - PREDECESSOR_PATIENCE)
-    lingering = Workload.objects.to_look_at().filter(is_near, owner=channel.owner)
+    # One whose end was seen is gone, whether its container is cleared away yet or not.
+    lingering = Workload.objects.to_look_at().filter(is_near, owner=channel.owner, exit_code=None)
     # One that was not even told to stop yet still sends, however long it has been running.
     is_fresh = Q(state__in=SENDING) | Q(state_since_at__gt=now - PREDECESSOR_PATIENCE)
     return lingering.exclude(state=Workload.State.LOST).filter(is_fresh).exists()

@@ -400,6 +400,15 @@ def test_one_that_still_sends_is_waited_for_however_long_it_ran(channel: Any) ->
     transport.stop(channel, by="anna")
 
 
+@pytest.mark.parametrize(("seen", "lingers"), [({"exit_code": 137}, False), ({"exit_code": None}, True)])
+def test_one_whose_end_was_seen_is_not_waited_for(channel: Any, process_node: Any, seen: Any, lingers: bool) -> None:
+    """P-04: not until its container is cleared away, too: that was most of a second off air."""
+    now = database_now()
+    dead = workloads.want(channel.owner, node=process_node, program="playout", spec={}, secret={}, now=now)
+    Workload.objects.filter(pk=dead.pk).update(state="failed", state_since_at=now, **seen)
+    assert lifecycle._predecessor_lingers(channel, now) is lingers
+
+
 def test_bars_on_air_are_told(channel: Any) -> None:
     """P-09: frames go out, nothing is moved; but somebody must know, and hear when it is over."""
     transport.start(channel, by="anna")

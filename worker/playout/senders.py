@@ -34,9 +34,13 @@ RETRY_SECONDS = (0.5, 1.0, 1.0, 2.0)
 SETTLED_SECONDS = 10.0
 STALL_SECONDS = 4.0
 ROOM_SECONDS = 1.0
-# What an ffmpeg takes before it opens its output: what it probes, and what a pipe and its own buffers hold.
-PROBED_BYTES = 1_500_000
-STREAM = ["-f", "mpegts", "-probesize", "1000000", "-analyzeduration", "1500000", "-fpsprobesize", "0", "-i", "pipe:0"]
+# The stream is our own, its tables and a key frame come first. ffmpeg studies as much of it as it is allowed to, and
+# meanwhile nothing goes out.
+STUDY_SECONDS = 0.3
+STREAM = ["-f", "mpegts", "-probesize", "1000000", "-analyzeduration", str(int(STUDY_SECONDS * 1e6))]
+STREAM += ["-fpsprobesize", "0", "-i", "pipe:0"]
+# What a pipe and an ffmpeg's own buffers hold.
+HELD_BYTES = 250_000
 COPY = ["-map", "0:v:0", "-map", "0:a:0", "-c", "copy"]
 STAMPS = ["-muxdelay", "0", "-muxpreload", "0"]
 SEGMENT = ["-hls_time", "2", "-hls_list_size", "10", "-hls_flags", "delete_segments+append_list+omit_endlist"]
@@ -123,6 +127,11 @@ class Sender(Tended):
         return False
 
     @property
+    def studied_bytes(self) -> float:
+        """What its ffmpeg takes before it opens its output."""
+        return HELD_BYTES
+
+    @property
     def state(self) -> str:
         if self._process is None or self._process.poll() is not None:
             return "waiting" if self.error else "starting"
@@ -159,7 +168,7 @@ class Sender(Tended):
 
     def _waits_for_a_caller(self, pump: Pump) -> bool:
         """It listens, and nobody has called yet: it takes what it needs to know the stream, and then nothing."""
-        return self.is_listener and pump.written < PROBED_BYTES
+        return self.is_listener and pump.written < self.studied_bytes
 
     def _bury(self, now: float) -> None:
         process, pump = self._process, self._pump
@@ -261,6 +270,10 @@ class OutputSender(Sender):
     @property
     def is_listener(self) -> bool:
         return dict(parse_qsl(urlsplit(self.output.url).query)).get("mode") == "listener"
+
+    @property
+    def studied_bytes(self) -> float:
+        return HELD_BYTES + 2 * STUDY_SECONDS * bits_per_second(self.bitrate) / 8
 
     def command(self) -> tuple[list[str], dict[str, str]]:
         return arguments_for(self.output, self.binary, self.bitrate), dict(self.output.secret)
