@@ -20,6 +20,11 @@ class AssetQuerySet(models.QuerySet["Asset"]):
         """What may be put on air or delivered."""
         return self.there().filter(state__in=Asset.FINISHED, withdrawn_at=None)
 
+    def playable(self) -> "AssetQuerySet":
+        """What a channel can show: also what is still being recorded."""
+        growing = models.Q(state__in=[Asset.State.LIVE, Asset.State.PROCESSING], booking__isnull=False)
+        return self.there().filter(models.Q(state__in=Asset.FINISHED) | growing, withdrawn_at=None)
+
     def to_purge(self, now: datetime) -> "AssetQuerySet":
         """In the trash for long enough."""
         return self.filter(purge_at__lte=now).exclude(state=Asset.State.DELETED)

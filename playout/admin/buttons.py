@@ -44,7 +44,7 @@ class InsertForm(BaseDialogForm):
         super().__init__(*args, **kwargs)
         channel = Channel.objects.filter(pk=self.object_id).first()
         if channel is not None:
-            newest = Asset.objects.usable().filter(project=channel.project_id).order_by("-pk")[:CLIPS_OFFERED]
+            newest = Asset.objects.playable().filter(project=channel.project_id).order_by("-pk")[:CLIPS_OFFERED]
             self.fields["asset"].queryset = Asset.objects.filter(pk__in=[row.pk for row in newest]).order_by("-pk")
 
 

@@ -9,9 +9,12 @@ from assets.models import Asset
 from playout.days import day_of
 from playout.inserting import CannotInsert, Wish, insert_behind
 from playout.models import Channel, Playlist, PlaylistItem
+from scheduling.models import Booking
 from station.clock import database_now
 
 pytestmark = [pytest.mark.django_db]
+
+HOUR = timedelta(hours=1)
 
 
 def made(project: Any, title: str, **more: Any) -> Asset:
@@ -58,6 +61,19 @@ def test_a_days_own_list_is_the_one_that_is_changed(channel: Any, project: Any) 
     insert_behind(channel, Wish(made(project, "a")), {"item": {"key": str(over.pk)}})
     assert titles(today) == ["a"]
     assert titles(yesterday) == ["late show"]
+
+
+def test_a_recording_that_still_runs_can_be_shown(channel: Any, project: Any, recorder: Any) -> None:
+    """P-09: it grows while it is played."""
+    now = database_now()
+    window = {"starts_at": now, "opens_at": now, "ends_at": now + HOUR, "closes_at": now + HOUR}
+    booking = Booking.objects.create(recorder=recorder, state="recording", **window)
+    live = made(project, "the match", state=Asset.State.LIVE, booking=booking)
+    made(project, "an import", state=Asset.State.PROCESSING)
+    assert live in Asset.objects.playable()
+    assert not Asset.objects.playable().filter(title="an import").exists()
+    insert_behind(channel, Wish(live), {"item": {"key": key(channel, 0)}})
+    assert titles(channel.playlist)[1] == "the match"
 
 
 def test_what_cannot_be_played_or_has_no_list_is_refused_in_words(channel: Any, project: Any) -> None:
