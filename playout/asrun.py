@@ -102,7 +102,7 @@ def _item_id(key: str) -> int:
 
 def planned_at(item: PlaylistItem | None, now: datetime, plans: Plans) -> datetime | None:
     """When it was to begin, if its list is for a day."""
-    if item is None or item.playlist.on is None:
+    if item is None or item.playlist.on is None or item.inserted_at is not None:
         return None
     if item.playlist_id not in plans:
         rows = plan_of(item.playlist, now).rows

@@ -5,8 +5,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from nodes import workloads
 from nodes.models import Node
+from playout import failover
 from playout.models import Channel
+from station.clock import database_now
 
 BY = "command line"
 
@@ -20,6 +23,17 @@ class PlayoutCommand(BaseCommand):
 
     def answer(self, options: dict[str, Any], text: str, **facts: Any) -> None:
         self.stdout.write(json.dumps({"text": text, **facts}, default=str) if options["json"] else text)
+
+
+def planned_move(channel: Channel, to_node: Node | None = None) -> str:
+    """What a move would do, for --dry-run: the same refusals as the real one. Raises CommandError."""
+    workload = workloads.latest(channel.owner)
+    here = workload.node if workload is not None else "?"
+    try:
+        target = failover.target_of(channel, database_now(), to_node)
+    except failover.CannotMove as refusal:
+        raise CommandError(f"{channel} would not be moved: {refusal}.") from refusal
+    return f"{channel} would be moved from {here} to {target}."
 
 
 def channel_named(name: str) -> Channel:

@@ -7,17 +7,20 @@ from typing import Any
 
 from django.db import transaction
 
+from playout.days import FIRST_DAY, LAST_DAY, is_plannable
 from playout.models import Playlist, PlaylistItem
 
 
 class DayTaken(Exception):
-    """That day has a list already; the text says which."""
+    """That day has a list already, or cannot have one; the text says which."""
 
 
 def copy_to(playlist: Playlist, day: date) -> Playlist:
     """The same items in a list for `day` of the same channel. Never over one that is there."""
     if playlist.channel is None:
         raise DayTaken("Only a list that belongs to a channel can be copied to a day.")
+    if not is_plannable(day):
+        raise DayTaken(f"Give a day between {FIRST_DAY} and {LAST_DAY}.")
     taken = Playlist.objects.filter(channel=playlist.channel, on=day).first()
     if taken is not None:
         raise DayTaken(f"{playlist.channel} has a list for {day} already: {taken}.")
@@ -29,6 +32,7 @@ def copy_to(playlist: Playlist, day: date) -> Playlist:
         for row in rows:
             row.pk = None
             row.playlist = copy
+            row.inserted_at = None
         PlaylistItem.objects.bulk_create(rows)
     return copy
 
@@ -43,7 +47,8 @@ def keep_known(playlist: Playlist, items: Sequence[PlaylistItem]) -> list[Playli
         left.setdefault(_content(row), deque()).append(row)
     for item in items:
         if known := left.get(_content(item)):
-            item.pk = known.popleft().pk
+            row = known.popleft()
+            item.pk, item.inserted_at = row.pk, row.inserted_at
             item._state.adding = False
     return [row for rows in left.values() for row in rows]
 
@@ -51,4 +56,4 @@ def keep_known(playlist: Playlist, items: Sequence[PlaylistItem]) -> list[Playli
 def _content(item: PlaylistItem) -> tuple[Any, ...]:
     """Everything that is played of it, but not where it stands."""
     names = [field.attname for field in PlaylistItem._meta.concrete_fields]
-    return tuple(getattr(item, name) for name in names if name not in {"id", "playlist_id", "position"})
+    return tuple(getattr(item, name) for name in names if name not in {"id", "playlist_id", "position", "inserted_at"})

@@ -7,6 +7,13 @@ from django.conf import settings
 from scheduling.zones import to_local, to_utc
 from station.clock import house_zone
 
+# Before and after, the arithmetic of days and zones ends; nobody plans there.
+FIRST_DAY, LAST_DAY = date(1970, 1, 2), date(2199, 12, 31)
+
+
+def is_plannable(day: date) -> bool:
+    return FIRST_DAY <= day <= LAST_DAY
+
 
 def day_of(moment: datetime) -> date:
     """The broadcast day a moment belongs to: 02:00 is still yesterday's."""

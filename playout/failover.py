@@ -153,23 +153,37 @@ def note_back(channel: Channel, workload: Workload, since: datetime) -> None:
     )
 
 
-def move_by_hand(channel: Channel, now: datetime, *, by: str, to_node: Node | None, reason: str) -> str:
-    """P-11: move it now. Empty if it is on its way, else why not; what cannot be taken there stays where it is."""
+class CannotMove(Exception):
+    """The text says why it stays where it is."""
+
+
+def target_of(channel: Channel, now: datetime, to_node: Node | None = None) -> Node:
+    """Where a move by hand would take it. Raises CannotMove."""
     if channel.state not in {State.ON_AIR, State.FAILING_OVER}:
-        return f"it is {channel.state_word}"
+        raise CannotMove(f"it is {channel.state_word}")
     workload = workloads.latest(channel.owner)
     here = workload.node if workload is not None and not workload.is_over else None
     if to_node is not None and here is not None and to_node.pk == here.pk:
-        return f"it is on {to_node} already"
+        raise CannotMove(f"it is on {to_node} already")
     if channel.has_card and to_node is None:
-        return "its picture is on a card: say which machine has the cable (--to)"  # P-06
+        raise CannotMove("its picture is on a card: say which machine has the cable (--to)")  # P-06
     try:
         avoid = frozenset({here.pk}) if here is not None else frozenset[int]()
         target = choose(needs_of(channel, node=to_node, avoid=avoid), now)
     except NoPlace as refusal:
-        return f"there is no place for it: {refusal}"
+        raise CannotMove(f"there is no place for it: {str(refusal).rstrip('.')}") from refusal
     if here is not None and target.pk == here.pk:
-        return f"it is bound to {here}" if channel.node_id else "there is no other node that can take it"
+        raise CannotMove(f"it is bound to {here}" if channel.node_id else "there is no other node that can take it")
+    return target
+
+
+def move_by_hand(channel: Channel, now: datetime, *, by: str, to_node: Node | None, reason: str) -> str:
+    """P-11: move it now. Empty if it is on its way, else why not; what cannot be taken there stays where it is."""
+    try:
+        target = target_of(channel, now, to_node)
+    except CannotMove as refusal:
+        return str(refusal)
+    workload = workloads.latest(channel.owner)
     with transaction.atomic():
         if not _send_to(channel, workload, target, now, by=by, reason=reason):
             return "somebody else moves it in this moment"

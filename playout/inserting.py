@@ -8,7 +8,7 @@ from django.db import transaction
 from assets.models import Asset
 from playout.models import Channel, Playlist, PlaylistItem
 from playout.rundown import MOST_ITEMS, is_growing, lists_of
-from station.clock import database_now
+from station.clock import database_now, spoken
 
 
 class CannotInsert(Exception):
@@ -28,7 +28,11 @@ def insert_behind(channel: Channel, wish: Wish, status: dict[str, Any]) -> Playl
     """Behind what the worker says is on; if that is not of the list, before what comes next, or at the end."""
     if not (wish.asset.is_usable or is_growing(wish.asset)):
         raise CannotInsert(f"{wish.asset} cannot be played: it is {wish.asset.state_word}")
-    lists = lists_of(channel, database_now())
+    length = wish.asset.duration_seconds
+    if length and wish.asset.is_over and wish.in_seconds >= length:
+        raise CannotInsert(f"{wish.asset} ends after {spoken(length)}, before its in point")
+    now = database_now()
+    lists = lists_of(channel, now)
     if not lists:
         raise CannotInsert("it has no list")
     behind, before = _item(status.get("item"), lists), _item(status.get("next"), lists)
@@ -43,9 +47,8 @@ def insert_behind(channel: Channel, wish: Wish, status: dict[str, Any]) -> Playl
         at = len(rows)
         if anchor is not None and anchor.pk in places:
             at = places.index(anchor.pk) + (1 if behind is not None else 0)
-        item = PlaylistItem(
-            playlist=playlist, asset=wish.asset, in_seconds=wish.in_seconds, out_seconds=wish.out_seconds, position=at
-        )
+        item = PlaylistItem(playlist=playlist, asset=wish.asset, position=at, inserted_at=now)
+        item.in_seconds, item.out_seconds = wish.in_seconds, wish.out_seconds
         item.full_clean()
         item.save()
         for position, row in enumerate([*rows[:at], item, *rows[at:]]):

@@ -31,6 +31,8 @@ EXAMPLES = {
     OutputType.DECKLINK: "the number of the device, from 0",
 }
 LOCAL = (OutputType.HLS, OutputType.FILE)
+ONLY_ONE = ("hls", "file", "decklink")
+TWICE = "The channel has such an output already"
 
 
 def parse_output(output_type: str, text: str) -> Parsed:
@@ -40,7 +42,7 @@ def parse_output(output_type: str, text: str) -> Parsed:
         if not name or name != safe_part(name) or "/" in name:
             raise ValidationError("Give a plain name: letters, digits, spaces and - . , ( ) + = @ _")
         return Parsed(name)
-    parsed = parse_source(output_type, text)
+    parsed = parse_source(output_type, text, EXAMPLES)
     if output_type == OutputType.RTMP and "listen=1" in parsed.address:
         raise ValidationError("An RTMP output calls; it does not wait to be called.")
     return parsed

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
-from playout.days import begin_of, day_of, moment_on
+from playout.days import begin_of, day_of, is_plannable, moment_on
 from playout.models import Channel, Playlist, PlaylistItem
 from station.clock import spoken
 
@@ -48,6 +48,8 @@ def plan(
     is_dated: bool = True,
 ) -> Plan:
     """Times by following, fixed starts by the clock; gaps and overruns are said, not solved."""
+    if not is_plannable(day):  # typed a moment ago, and refused when it is saved
+        return Plan()
     rows: list[Planned] = []
     cursor: datetime | None = begins_at
     for item in items:
@@ -70,16 +72,34 @@ def _with_the_days_end(rows: list[Planned], end: datetime) -> list[Planned]:
     if last is None or last.ends_at is None or abs(end - last.ends_at) <= CLOSE:
         return rows
     seconds = spoken(abs((end - last.ends_at).total_seconds()))
-    words = f"{seconds} after it are filled" if last.ends_at < end else f"runs {seconds} into the next day"
+    words = (
+        f"{seconds} after it are filled (filler, or the slate)"
+        if last.ends_at < end
+        else f"runs {seconds} into the next day"
+    )
     return [*rows[:-1], replace(last, warnings=(*last.warnings, words))]
 
 
 def plan_of(playlist: Playlist, now: datetime) -> Plan:
     """By its day, or, for a list of any day, as if it began now."""
     rows = playlist.items.select_related("asset", "source").order_by("position", "id")
-    if playlist.on:
+    if playlist.on and is_plannable(playlist.on):
         return plan(rows, begin_of(playlist.on), playlist.on, channels_of(playlist))
     return plan(rows, now, day_of(now), channels_of(playlist), is_dated=False)
+
+
+def on_air_today(playlist: Playlist, now: datetime) -> str:
+    """What a list for today means for its channel this very moment; empty if it is for another day or off air."""
+    channel = playlist.channel
+    if channel is None or playlist.on != day_of(now) or not channel.is_wanted:
+        return ""
+    rows = plan_of(playlist, now).rows
+    words = f"This list is for today: {channel} plays it from now on, by the clock."
+    if any(row.starts_at and row.starts_at <= now and (row.ends_at is None or now < row.ends_at) for row in rows):
+        return words
+    later = [row for row in rows if row.starts_at and row.starts_at > now]
+    until = f" until {later[0].item.shown_title}" if later else ""
+    return f"{words} Nothing of it is planned for this moment: filler, or the slate, is shown{until}."
 
 
 def channels_of(playlist: Playlist) -> list[Channel]:
@@ -93,7 +113,7 @@ def _at_fixed(item: PlaylistItem, fixed: datetime, cursor: datetime | None) -> l
     if cursor is None:
         return []
     if fixed - cursor > CLOSE:
-        return [f"{spoken((fixed - cursor).total_seconds())} before it are filled"]
+        return [f"{spoken((fixed - cursor).total_seconds())} before it are filled (filler, or the slate)"]
     if cursor - fixed > CLOSE:
         late = spoken((cursor - fixed).total_seconds())
         what = f"cuts {late} off what is before it" if item.start == item.Start.CUT else f"begins {late} late"
@@ -136,6 +156,8 @@ def faults_of(item: PlaylistItem) -> list[str]:
         return ["is not ready yet"]
     if asset.state == asset.State.LIVE:
         return ["is still being recorded"]
+    if asset.duration_seconds and item.in_seconds >= asset.duration_seconds:
+        return [f"ends after {spoken(asset.duration_seconds)}, before its in point: nothing of it is shown"]
     if item.out_seconds and asset.duration_seconds and item.out_seconds > asset.duration_seconds + 0.1:
         return [f"ends after {spoken(asset.duration_seconds)}, before its out point"]
     return []

@@ -90,7 +90,8 @@ def command(channel: Channel, word: str, *, by: str, item: PlaylistItem | None =
     except WorkerRefused as refusal:
         return Outcome(False, f"{channel}: {sentence(str(refusal))}")
     audit.record(by, word, channel, after={"item": item.shown_title if item else "", "state": status.get("state")})
-    return Outcome(True, f"{channel} {WORDS[word]}.")
+    words = f"goes over to {item.shown_title}" if item and take else WORDS[word]
+    return Outcome(True, f"{channel} {words}.")
 
 
 def insert(channel: Channel, wish: Wish, *, by: str, take: bool = False) -> Outcome:
@@ -105,7 +106,8 @@ def insert(channel: Channel, wish: Wish, *, by: str, take: bool = False) -> Outc
     except CannotInsert as refusal:
         return Outcome(False, f"{channel}: {sentence(str(refusal))}")
     except ValidationError as error:
-        return Outcome(False, " ".join(error.messages))
+        words = [f"{name}: {text}" for name, texts in error.message_dict.items() for text in texts]
+        return Outcome(False, f"{channel}: {' '.join(words)}")
     audit.record(by, "insert", channel, after={"item": item.shown_title, "list": str(item.playlist)})
     where = f"It stands in {item.playlist} now."
     try:

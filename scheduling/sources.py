@@ -6,6 +6,7 @@ into an address are moved to the sealed part when the form is saved; `full_url` 
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
@@ -94,8 +95,8 @@ class Parsed:
     secrets: dict[str, str] = field(default_factory=dict)
 
 
-def parse_source(source_type: str, text: str) -> Parsed:
-    """Check an address as typed and split it. The error is a sentence for the form field."""
+def parse_source(source_type: str, text: str, examples: Mapping[Any, str] | None = None) -> Parsed:
+    """Check an address as typed and split it. The error is a sentence for the form field, with an example."""
     kind = SourceType(source_type)
     text = text.strip()
     if kind is SourceType.TEST:
@@ -106,28 +107,26 @@ def parse_source(source_type: str, text: str) -> Parsed:
         if not re.fullmatch(r"[0-9]{1,2}", text, re.ASCII):
             raise ValidationError("Give the number of the DeckLink device, from 0 to 99.")
         return Parsed(str(int(text)))
-    return _parse_url(kind, text)
+    return _parse_url(kind, text, (examples or EXAMPLES)[kind])
 
 
-def _parse_url(kind: SourceType, text: str) -> Parsed:
+def _parse_url(kind: SourceType, text: str, example: str) -> Parsed:
     if any(ord(char) <= 32 or ord(char) == 127 for char in text):
         raise ValidationError("The address must not contain spaces or control characters.")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise ValidationError(
-            f"The host or the port in the address is not valid. Example: {EXAMPLES[kind]}."
-        ) from error
+        raise ValidationError(f"The host or the port in the address is not valid. Example: {example}.") from error
     schemes = SCHEMES[kind]
     if parts.scheme not in schemes:
         allowed = " or ".join(f"{scheme}://" for scheme in schemes)
-        raise ValidationError(f"The address of this type begins with {allowed}, for example {EXAMPLES[kind]}.")
+        raise ValidationError(f"The address of this type begins with {allowed}, for example {example}.")
     host = parts.hostname or ""
     if not _is_host(host) or parts.fragment:
-        raise ValidationError(f"The host in the address is not valid. Example: {EXAMPLES[kind]}.")
+        raise ValidationError(f"The host in the address is not valid. Example: {example}.")
     if kind in NEEDS_PORT and not port:
-        raise ValidationError(f"The port is missing. Example: {EXAMPLES[kind]}.")
+        raise ValidationError(f"The port is missing. Example: {example}.")
     secrets: dict[str, str] = {}
     if (parts.username or parts.password) and "password" not in SECRETS_OF_TYPE[kind]:
         raise ValidationError("An address of this type has no user name or password.")

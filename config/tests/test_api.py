@@ -213,6 +213,15 @@ def test_playlists_are_made_filled_changed_and_taken_away(house: Any, project: A
     assert len(caller.get(path).json()["items"]) == 2, "nothing half-done"
     assert caller.send("patch", path, {"name": "Night"}).json()["name"] == "Night"
     assert caller.send("patch", path, {"on": "2026-11-17"}).status_code == 422
+    for far in ("9999-12-31", "0001-01-01"):  # the arithmetic of days ends there
+        answer = caller.send("patch", path, {"on": far, "channel": own["channels"].pk})
+        assert (answer.status_code, "Give a day between" in answer.json()["detail"]) == (422, True)
+        assert caller.get(f"channels/{own['channels'].pk}/as-run?day={far}").status_code == 422
+    for odd in ("NaN", "Infinity", "-1"):
+        body = f'{{"items": [{{"asset": {own["assets"].pk}, "in_seconds": {odd}}}]}}'
+        assert caller.send("put", f"{path}/items", body).status_code in {400, 422}, odd
+        body = f'{{"asset": {own["assets"].pk}, "in_seconds": {odd}}}'
+        assert caller.post(f"channels/{own['channels'].pk}/insert", body).status_code in {400, 422}, odd
     assert caller.send("patch", path, {"channel": foreign["channels"].pk}).status_code == 404
     assert caller.send("delete", f"playlists/{own['playlists'].pk}").status_code == 409, "a channel plays it"
     assert caller.send("delete", path).status_code == 204

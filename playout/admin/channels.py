@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.forms import BaseInlineFormSet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
@@ -21,7 +22,7 @@ from playout import transport
 from playout.admin.buttons import button, cue_button, insert_button
 from playout.days import day_of
 from playout.models import Channel, ChannelEvent, ChannelOutput, Recovery
-from playout.outputs import EXAMPLES
+from playout.outputs import EXAMPLES, ONLY_ONE, TWICE
 from playout.views.channels import now_context
 from station.admin.base import (
     EventInline,
@@ -38,8 +39,24 @@ State = Channel.State
 DAYS_SHOWN = 7
 
 
+class OutputFormSet(BaseInlineFormSet):
+    def clean(self) -> None:
+        """Two new ones of the same kind are not in the database yet, where the constraint would find them."""
+        super().clean()
+        seen: set[tuple[str, str]] = set()
+        for form in self.forms:
+            told = form.cleaned_data if hasattr(form, "cleaned_data") else {}
+            pair = (told.get("type", ""), str(told.get("address", "")).strip())
+            if told.get("DELETE") or pair[0] not in ONLY_ONE:
+                continue
+            if pair in seen:
+                form.add_error("address", f"{TWICE}.")
+            seen.add(pair)
+
+
 class OutputInline(ProjectRights, TabularInline):
     model = ChannelOutput
+    formset = OutputFormSet
     fields = ["type", "address", "is_active"]
     extra = 0
 
@@ -119,7 +136,9 @@ class ChannelAdmin(Operated, MachineAdmin):
     )
     play_channel = button("play", "Play", "play_arrow", "Play on?", "The list goes on where it was paused.")
     pause_channel = button("pause", "Pause", "pause", "Pause?", "The picture stands, without sound, until Play.")
-    skip_channel = button("skip", "Skip", "skip_next", "Skip to the next item?", "What is on ends now.")
+    skip_channel = button(
+        "skip", "Skip", "skip_next", "Skip to the next item?", "What is on ends now; a pause ends, too."
+    )
     cue_channel = cue_button()
     insert_channel = insert_button()
     move_channel = button(

@@ -18,7 +18,7 @@ from unfold.widgets import UnfoldAdminSingleDateWidget
 
 from playout.copying import DayTaken, copy_to
 from playout.models import Playlist, PlaylistItem
-from playout.timing import Plan, plan_of
+from playout.timing import Plan, on_air_today, plan_of
 from station import audit
 from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, dialog, named, redirect_after_dialog, who
 from station.rights import only_visible
@@ -76,6 +76,11 @@ class PlaylistAdmin(StationAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Playlist | None = None) -> Any:
         return self.fieldsets if obj else self.fieldsets[:1]
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        if words := on_air_today(form.instance, timezone.now()):
+            messages.warning(request, words)
 
     def has_copy_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Only a list of a channel has another day to be copied to."""

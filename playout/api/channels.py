@@ -6,17 +6,17 @@ from typing import Any, Literal
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Router, Schema, Status
+from ninja import Field, Router, Schema, Status
 from ninja.errors import HttpError
 
 from assets.models import Asset
 from nodes import workloads
 from nodes.models import Node
 from playout import exports, transport
-from playout.days import day_of
+from playout.days import day_of, is_plannable
 from playout.inserting import Wish
 from playout.models import Channel, ChannelOutput, Playlist, PlaylistItem
-from station.answers import CONFLICT, Answer, check, one, project_of, remove, store, told, visible
+from station.answers import CONFLICT, UNPROCESSABLE, Answer, check, one, project_of, remove, store, told, visible
 
 channels = Router(tags=["channels"])
 OPERATE = "playout.operate_channel"
@@ -74,8 +74,8 @@ class CueIn(Schema):
 
 class InsertIn(Schema):
     asset: int
-    in_seconds: float = 0.0
-    out_seconds: float | None = None
+    in_seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
+    out_seconds: float | None = Field(None, gt=0, allow_inf_nan=False)
     take: bool = False
 
 
@@ -183,6 +183,8 @@ def as_run(request: HttpRequest, pk: int, day: date | None = None) -> dict[str, 
     """What went out on a broadcast day; without one, today."""
     channel = one(Channel.objects.all(), request, pk)
     on = day or day_of(timezone.now())
+    if not is_plannable(on):
+        raise HttpError(UNPROCESSABLE, f"There is no as-run of {on}.")
     rows = [exports.row_of(entry) for entry in exports.entries_of(channel, on)]
     return {"channel": channel.name, "day": on.isoformat(), "entries": rows}
 

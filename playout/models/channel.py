@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from nodes.models.node import label_validator
-from playout.outputs import OutputType, parse_output
+from playout.outputs import ONLY_ONE, TWICE, OutputType, parse_output
 from station.sealing import CannotOpen, seal, unseal
 from station.states import Event, Machine
 
@@ -178,6 +178,15 @@ class ChannelOutput(models.Model):
 
     class Meta:
         ordering = ["channel", "id"]
+        constraints = [
+            # Two would write to the same files, or want the same card.
+            models.UniqueConstraint(
+                fields=["channel", "type", "address"],
+                condition=Q(type__in=ONLY_ONE),
+                name="output_once",
+                violation_error_message=f"{TWICE}.",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.get_type_display()} {self.address}"

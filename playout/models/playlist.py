@@ -1,9 +1,13 @@
 """What a channel plays: a list, its items, and the day it is for."""
 
+import math
+
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
+
+from playout.days import FIRST_DAY, LAST_DAY, is_plannable
 
 
 class Playlist(models.Model):
@@ -28,7 +32,12 @@ class Playlist(models.Model):
         ordering = ["-on", "name"]
         constraints = [
             # What is on that day has one answer.
-            models.UniqueConstraint(fields=["channel", "on"], condition=Q(on__isnull=False), name="playlist_per_day"),
+            models.UniqueConstraint(
+                fields=["channel", "on"],
+                condition=Q(on__isnull=False),
+                name="playlist_per_day",
+                violation_error_message="The channel has a list for that day already.",
+            ),
             models.CheckConstraint(
                 condition=Q(on=None) | Q(channel__isnull=False), name="playlist_day_belongs_to_channel"
             ),
@@ -38,6 +47,8 @@ class Playlist(models.Model):
         return f"{self.name} ({self.on})" if self.on else self.name
 
     def clean(self) -> None:
+        if self.on and not is_plannable(self.on):
+            raise ValidationError({"on": f"Give a day between {FIRST_DAY} and {LAST_DAY}."})
         if self.on and self.channel_id is None:
             raise ValidationError({"channel": "A list for a day needs the channel whose day it is."})
         if self.channel is not None and self.channel.project_id != self.project_id:  # S-01: whose air is it?
@@ -83,6 +94,9 @@ class PlaylistItem(models.Model):
         "max lateness", null=True, blank=True, help_text="Later than so many seconds, it is left out."
     )
 
+    # Nobody had planned it: it was put in while the list was on air.
+    inserted_at = models.DateTimeField(null=True, editable=False)
+
     class Meta:
         ordering = ["playlist", "position", "id"]
         constraints = [
@@ -100,6 +114,10 @@ class PlaylistItem(models.Model):
         return named or self.get_kind_display()
 
     def clean(self) -> None:
+        for name in ("in_seconds", "out_seconds", "length_seconds"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise ValidationError({name: "Enter a number."})
         if self.kind == self.Kind.ASSET and self.asset_id is None:
             raise ValidationError({"asset": "Choose what is played."})
         if self.kind == self.Kind.LIVE and self.source_id is None:

@@ -330,15 +330,26 @@ def test_commands_refuse_in_words_and_a_dry_run_changes_nothing(channel: Any, ca
     with pytest.raises(CommandError, match="is off air"):
         call_command("failover_channel", "One")
     transport.start(channel, by="anna")
-    call_command("failover_channel", "One", "--dry-run", "--json")
-    assert json.loads(capsys.readouterr().out)["moved"] is False
-    with pytest.raises(CommandError, match="there is no other node that can take it"):
-        call_command("failover_channel", "One")
+    for command in ("failover_channel", "failover_drill"):  # what is refused is refused beforehand, too
+        with pytest.raises(CommandError, match="would not be moved: there is no other node that can take it"):
+            call_command(command, "One", "--dry-run")
+        with pytest.raises(CommandError, match="was not moved: there is no other node that can take it"):
+            call_command(command, "One")
     with pytest.raises(CommandError, match="it is on local already"):
         call_command("failover_channel", "One", "--to", "local")
     call_command("drain_node", "local", "--dry-run")
-    assert capsys.readouterr().out.strip() == "local would be drained; to be moved: One."
+    out = capsys.readouterr().out
+    assert out.startswith("local would get no new work.\nOne would not be moved: there is no other node"), out
     assert not Node.objects.filter(is_draining=True).exists()
+    with pytest.raises(CommandError, match="1 of its channels could not be moved and are still on local"):
+        call_command("drain_node", "local", "--json")
+    assert len(json.loads(capsys.readouterr().out)["not_moved"]) == 1
+    call_command("undrain_node", "local")
+    Node.objects.create(name="another", address="tcp://x.example:2376", media_dir="/m", state="up")
+    capsys.readouterr()
+    call_command("failover_channel", "One", "--dry-run", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["text"], told["moved"]) == ("One would be moved from local to another.", False)
     assert not Recovery.objects.exists()
     transport.stop(channel, by="anna")
 

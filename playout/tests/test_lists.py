@@ -16,7 +16,7 @@ from playout.days import begin_of, day_of, moment_on
 from playout.models import AsRunEntry, Channel, ChannelOutput, Playlist, PlaylistItem
 from playout.outputs import config_of, parse_output, port_needed
 from playout.rundown import rundown_of
-from playout.timing import plan, plan_of
+from playout.timing import on_air_today, plan, plan_of
 from scheduling.models import Recorder
 from station.clock import database_now
 
@@ -78,10 +78,10 @@ def test_times_totals_and_warnings(project: Any) -> None:
     ]
     assert planned.seconds == 3600 + 3600 + 60 + 10 + 5
     assert planned.warnings == [
-        "Film: 30 min before it are filled",
+        "Film: 30 min before it are filled (filler, or the slate)",
         "Film: cuts 30 min off what is before it",
         "Broken: cannot be used: error",
-        "Slate: 21 h 58 min after it are filled",
+        "Slate: 21 h 58 min after it are filled (filler, or the slate)",
     ]
 
 
@@ -216,6 +216,11 @@ def test_outputs_are_checked_and_their_secrets_taken_out(channel: Channel) -> No
     ]:
         with pytest.raises(ValidationError):
             parse_output(kind, address)
+    with pytest.raises(ValidationError, match=r"srt://receiver\.example:9000"):  # not the example for sources
+        parse_output("srt", "http://x")
+    ChannelOutput.objects.create(channel=channel, type="hls", address="web")
+    with pytest.raises(ValidationError, match="has such an output already"):
+        ChannelOutput(channel=channel, type="hls", address="web").full_clean()
     output = ChannelOutput.objects.create(channel=channel, type="rtmp", address="rtmp://server.example/live/KEY123")
     assert output.address == "rtmp://server.example/live"
     told = config_of("1", output.type, output.address, output.secrets, channel.pk)
@@ -233,6 +238,22 @@ def test_a_list_is_copied_to_a_day_and_never_over_another(channel: Channel, proj
     assert playlist.items.count() == 1
     with pytest.raises(DayTaken, match="already"):
         copy_to(playlist, DAY + timedelta(days=1))
+    with pytest.raises(DayTaken, match="Give a day between"):
+        copy_to(playlist, date.max)
+
+
+def test_a_list_for_today_says_what_it_means_for_what_is_on_air(channel: Channel, project: Any) -> None:
+    """P-01, P-09: it takes over from the list of any day; where it has nothing, nobody is surprised by the slate."""
+    now = database_now()
+    today = make_list(project, {"asset": make_asset(project, "Clip")}, channel=channel, on=day_of(now))
+    assert on_air_today(today, now) == "", "off air: nothing happens now"
+    channel.is_wanted = True
+    today.channel = channel
+    begin = begin_of(day_of(now))
+    assert on_air_today(today, begin + timedelta(seconds=1)).endswith("plays it from now on, by the clock.")
+    assert "Nothing of it is planned for this moment" in on_air_today(today, begin + timedelta(hours=20))
+    today.on = day_of(now) + timedelta(days=1)
+    assert on_air_today(today, now) == ""
 
 
 def test_what_is_in_a_list_is_used_and_can_be_replaced(channel: Channel, project: Any) -> None:

@@ -41,7 +41,7 @@ def test_times_follow_what_is_typed_and_nothing_is_saved(project: Any, client: A
     assert "Foreign" not in page
     assert client.get("/playlists/times/").status_code == 405
     assert not Playlist.objects.exists()
-    odds = [{}, {"items-TOTAL_FORMS": "x"}, {"items-TOTAL_FORMS": "99999999"}, {"on": "nonsense"}]
+    odds = [{}, {"items-TOTAL_FORMS": "x"}, {"items-TOTAL_FORMS": "99999999"}, {"on": "nonsense"}, {"on": "9999-12-31"}]
     for odd in [*odds, {**typed, "items-0-asset": "9" * 40}]:
         assert client.post("/playlists/times/", odd).status_code == 200
 

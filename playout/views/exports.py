@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from playout import exports
-from playout.days import begin_of, day_of
+from playout.days import begin_of, day_of, is_plannable
 from playout.views.channels import visible_channel
 
 
@@ -18,6 +18,8 @@ def asrun_day(request: HttpRequest, pk: int, day: str, form: str) -> HttpRespons
     channel = visible_channel(request, pk)
     try:
         on = date.fromisoformat(day) if day != "today" else day_of(timezone.now())
+        if not is_plannable(on):
+            raise ValueError("too far away")
     except ValueError as error:
         raise Http404("That is not a day.") from error
     entries = exports.entries_of(channel, on)

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from assets.models import Asset
-from playout.days import begin_of, day_of
+from playout.days import begin_of, day_of, is_plannable
 from playout.models import Channel, Playlist, PlaylistItem
 from playout.timing import Plan, Planned, plan
 from scheduling.models import Recorder
@@ -75,9 +75,10 @@ def playlist_times(request: HttpRequest) -> HttpResponse:
 
 def _day(text: str) -> date | None:
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         return None
+    return day if is_plannable(day) else None  # the form says so when it is saved
 
 
 def _channels(request: HttpRequest) -> list[Channel]:

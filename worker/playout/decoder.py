@@ -44,6 +44,7 @@ _FIRST = r"n: *0 pts: *\S+ +pts_time: ?(-?[\d.]+(?:e[-+]?\d+)?)(?:(?!n: *\d+ pts
 _FIRST_PICTURE, _FIRST_SOUND = re.compile(_FIRST % "iskey"), re.compile(_FIRST % "channels")
 # Should nothing of that be understood: after so long picture and sound are taken to begin together.
 UNSAID_SECONDS = 1.0
+NOTHING_CAME = "Output file is empty"
 NO_STREAM = ("does not contain any stream", "matches no streams")
 
 
@@ -281,6 +282,8 @@ class Decoder:
 
     def words(self) -> str:
         words = words_of(list(self.said))
+        if NOTHING_CAME in words:  # it was opened and sought in without a complaint
+            return "there is no picture from its in point on"
         return words or f"ffmpeg ended with {self.process.poll()}"
 
     def take(self, samples: int) -> Taken:

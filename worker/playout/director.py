@@ -50,6 +50,7 @@ class Director:
         self._failed_since: float | None = None  # nothing of the list could be played
         self._told_bad: set[str] = set()  # what was said to be bad since something was on
         self._filler_again_at = 0.0
+        self._skipping: tuple[Slot, float] | None = None  # what is to end, and when at the latest
         self._last: Data = self.slate
         self._held: Data = self.black
         # Begun as the successor of one that held its picture: the first frame is fetched, then it is held again.
@@ -63,20 +64,45 @@ class Director:
 
     def pause(self) -> None:
         with self.lock:
-            self.is_paused, self._holds_first = True, False
+            self.is_paused, self._holds_first, self._skipping = True, False, None
             self._held = self._last if self.config.pause == "hold" else self.black
 
     def skip(self, now: float) -> None:
-        """What is on ends now; the next one follows, whatever its time."""
+        """What is on ends, and the next one follows, whatever its time: as soon as that can be shown, so that there is
+        no slate between the two. Usually that is now; one that was cued a moment ago must be opened first."""
         with self.lock:
-            if self.slot is not None:
-                item = self.slot.item
-                self._finish("skipped", "", now)
-                self.lineup.drop_rest_of(item)
-            else:
-                self.lineup.hurry()
             self.is_paused = self._holds_first = False
-            self.lineup.plan()
+            if self.slot is not None and self._is_opening_after(self.slot):
+                self._skipping = (self.slot, now + OPEN_PATIENCE_SECONDS)
+            else:
+                self._skip_now(now)
+
+    def _skip_now(self, now: float) -> None:
+        self._skipping = None
+        if self.slot is not None:
+            item = self.slot.item
+            self._finish("skipped", "", now)
+            self.lineup.drop_rest_of(item)
+        else:
+            self.lineup.hurry()
+        self.lineup.plan()
+
+    def _is_opening_after(self, slot: Slot) -> bool:
+        """It gives a picture, and what follows it does not yet, but will."""
+        following = self.lineup.after(slot.item)
+        if slot.starved or following is None or following.item.kind == LIVE:
+            return False
+        return not (following.is_ready or following.is_hopeless)
+
+    def _go_on_skipping(self, now: float) -> None:
+        """What follows can be shown by now, or has had its time."""
+        if self._skipping is None:
+            return
+        slot, until = self._skipping
+        if slot is not self.slot:
+            self._skipping = None  # it has ended by itself
+        elif now >= until or not self._is_opening_after(slot):
+            self._skip_now(now)
 
     def cue(self, key: str) -> bool:
         with self.lock:
@@ -141,6 +167,7 @@ class Director:
             if following is not None:
                 self.load(following, now)
             self._take_calls(now)
+            self._go_on_skipping(now)
             if self._is_held:
                 return self._held, silence(samples)
             for _ in range(MOST_AHEAD + 2):  # items that end or fail at once; bounded, whatever the list is like
@@ -305,7 +332,8 @@ class Director:
             slot.starved = 0 if taken.frame is not None else slot.starved + 1
             if taken.frame is not None or self.picture.seconds_of(slot.starved) <= HOLD_SECONDS:
                 return self._filler_frame(slot, taken.frame, taken.sound or silence(samples), now)
-        return self._slate(now, samples, "nothing to play")
+        is_opening = self.lineup.candidate(now) is not None and now >= self._again_at
+        return self._slate(now, samples, "what comes next is being opened" if is_opening else "nothing to play")
 
     def _filler_frame(self, slot: Slot, frame: Data | None, sound: bytes, now: float) -> tuple[Data, bytes]:
         if not self._log.is_of(slot):

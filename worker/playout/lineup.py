@@ -311,6 +311,11 @@ class Lineup:
         is_early = slot.index is not None and order.waits_for(self.rundown, slot.index, now) is not None
         return None if is_early and not slot.is_forced else slot
 
+    def after(self, item: Item) -> Slot | None:
+        """What follows this item as a whole."""
+        group = item.part_of or item.key
+        return next((slot for slot in [*self.waiting, *self.upcoming] if slot.item.part_of != group), None)
+
     def take_off(self, slot: Slot) -> None:
         """It leaves what was announced; a fixed start drops what stood before it in the list."""
         if slot in self.waiting:

@@ -39,6 +39,8 @@ ROOM_SECONDS = 1.0
 STUDY_SECONDS = 0.3
 STREAM = ["-f", "mpegts", "-probesize", "1000000", "-analyzeduration", str(int(STUDY_SECONDS * 1e6))]
 STREAM += ["-fpsprobesize", "0", "-i", "pipe:0"]
+# Start, study, and at most a second and a half of calling (see srt_options).
+CONNECT_SECONDS = 3.0
 # What a pipe and an ffmpeg's own buffers hold.
 HELD_BYTES = 250_000
 COPY = ["-map", "0:v:0", "-map", "0:a:0", "-c", "copy"]
@@ -127,6 +129,11 @@ class Sender(Tended):
         return False
 
     @property
+    def settling_seconds(self) -> float:
+        """One that lives longer has found its receiver."""
+        return 1.0
+
+    @property
     def studied_bytes(self) -> float:
         """What its ffmpeg takes before it opens its output."""
         return HELD_BYTES
@@ -137,7 +144,7 @@ class Sender(Tended):
             return "waiting" if self.error else "starting"
         if self._pump and self._waits_for_a_caller(self._pump):
             return "waiting"
-        if self._pump and self._pump.written and time.monotonic() - self._spawned_at > 1.0:
+        if self._pump and self._pump.written and time.monotonic() - self._spawned_at > self.settling_seconds:
             return "sending"
         return "starting"
 
@@ -270,6 +277,10 @@ class OutputSender(Sender):
     @property
     def is_listener(self) -> bool:
         return dict(parse_qsl(urlsplit(self.output.url).query)).get("mode") == "listener"
+
+    @property
+    def settling_seconds(self) -> float:
+        return CONNECT_SECONDS if self.output.type in {"srt", "rtmp"} else super().settling_seconds
 
     @property
     def studied_bytes(self) -> float:

@@ -107,6 +107,35 @@ def test_what_is_inserted_behind_what_is_on_is_played_next(theatre: Any) -> None
     assert stage.asrun() == [("a", 10.0, "played"), ("x", 2.0, "played"), ("b", 10.0, "played")]
 
 
+def test_a_skip_waits_until_what_follows_can_be_shown(theatre: Any) -> None:
+    """P-01: no slate between the two; and not for ever."""
+    stage = theatre(item("a", 30.0), item("slow", 10.0, kind="growing"), item("b", 30.0))
+    stage.run(3)
+    stage.director.skip(stage.now)
+    stage.run(7)
+    assert stage.director.slot.item.key == "a", "what follows is being opened"
+    stage.director.lineup.upcoming[0].failure = "it cannot be opened"
+    stage.run(8)
+    assert stage.asrun() == [("a", pytest.approx(7.0, abs=0.3), "skipped"), ("slow", 0.0, "bad")]
+    assert stage.director.slot.item.key == "b"
+
+
+def test_a_skip_does_not_wait_for_ever_and_does_not_skip_twice(theatre: Any) -> None:
+    """P-01: five seconds; and what ended by itself meanwhile was not what somebody wanted to end."""
+    stage = theatre(item("a", 30.0), item("slow", 10.0, kind="growing"), item("b", 30.0))
+    stage.run(3)
+    stage.director.skip(stage.now)
+    stage.run(9)
+    assert stage.asrun()[0] == ("a", pytest.approx(8.0, abs=0.3), "skipped")
+
+    stage = theatre(item("a", 5.0), item("slow", 10.0, kind="growing"), item("b", 30.0))
+    stage.run(3)
+    stage.director.skip(stage.now)
+    stage.run(20)
+    assert [(key, reason) for key, _, reason in stage.asrun()] == [("a", "played"), ("slow", "bad")]
+    assert stage.director.slot.item.key == "b"
+
+
 def test_what_is_moved_up_is_played_earlier(theatre: Any) -> None:
     """P-01: the editor's drag-sort reaches the air."""
     a, b, c, d = (item(key) for key in "abcd")

@@ -54,7 +54,8 @@ class Command(BaseCommand):
         announcer.start()
         supervisor.run()
         self.stdout.write(
-            "\nStopping web, scheduler and worker. Recordings that run keep running; `make run` finds them again."
+            "\nStopping web, scheduler and worker. Recordings and channels that run keep running;"
+            " `make run` finds them again."
         )
         supervisor.end()
         lock.close()
@@ -71,7 +72,7 @@ class Command(BaseCommand):
             folder = shlex.quote(str(settings.DATA_DIR))
             again = f"DATA_DIR={folder} {sys.executable} manage.py changepassword {login.username}"
             lines += [f"  Log in as {login.username}. Forgotten the password? {again}"]
-        lines += ["  Ctrl-C stops web, scheduler, worker and database; recordings keep running.", ""]
+        lines += ["  Ctrl-C stops web, scheduler, worker and database; recordings and channels keep running.", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from nodes.models import Workload
+from nodes.models import Node, Workload
 from nodes.upkeep import set_draining
 from playout import transport
-from playout.commands import BY, PlayoutCommand, node_named
+from playout.commands import BY, PlayoutCommand, node_named, planned_move
 from playout.models import Channel
 
 
@@ -24,9 +24,8 @@ class Command(PlayoutCommand):
         owners = Workload.objects.live().filter(node=node, is_wanted=True).values_list("owner", flat=True)
         on_air = Channel.objects.filter(state=Channel.State.ON_AIR)
         channels = [] if options["keep_channels"] else [each for each in on_air if each.owner in set(owners)]
-        names = ", ".join(str(channel) for channel in channels) or "no channel"
         if options["dry_run"]:
-            self.answer(options, f"{node} would be drained; to be moved: {names}.", moved=[])
+            self._say_plan(node, channels, options)
             return
         set_draining(node, True, BY)
         moved: list[str] = []
@@ -34,5 +33,18 @@ class Command(PlayoutCommand):
         for channel in channels:
             outcome = transport.move(channel, by=BY, reason=f"{node} is drained")
             (moved if outcome.is_good else left).append(outcome.text)
-        words = [f"{node} is drained.", *moved, *left]
+        words = [f"{node} gets no new work.", *moved, *left]
+        self.answer(options, "\n".join(words), moved=moved, not_moved=left)
+        if left:  # whoever asked is about to switch the machine off
+            raise CommandError(f"{len(left)} of its channels could not be moved and are still on {node}.")
+
+    def _say_plan(self, node: Node, channels: list[Channel], options: dict[str, Any]) -> None:
+        moved: list[str] = []
+        left: list[str] = []
+        for channel in channels:
+            try:
+                moved.append(planned_move(channel))
+            except CommandError as refusal:
+                left.append(str(refusal))
+        words = [f"{node} would get no new work.", *(moved + left or ["No channel is on it."])]
         self.answer(options, "\n".join(words), moved=moved, not_moved=left)

@@ -4,9 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from nodes import workloads
 from playout import transport
-from playout.commands import BY, PlayoutCommand, channel_named, node_named
+from playout.commands import BY, PlayoutCommand, channel_named, node_named, planned_move
 from playout.models import Channel
 
 
@@ -23,11 +22,8 @@ class Command(PlayoutCommand):
         to_node = node_named(options["to"]) if options["to"] else None
         if channel.state != Channel.State.ON_AIR:
             raise CommandError(f"{channel} is {channel.state_word}: only what is on air can be moved.")
-        workload = workloads.latest(channel.owner)
-        here = workload.node if workload else None
         if options["dry_run"]:
-            where = to_node or "any other node that is up"
-            self.answer(options, f"{channel} would be moved from {here} to {where}.", moved=False)
+            self.answer(options, planned_move(channel, to_node), moved=False)
             return
         outcome = transport.move(channel, by=BY, to_node=to_node, reason="moved from the command line")
         if not outcome.is_good:

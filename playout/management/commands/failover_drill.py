@@ -6,7 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from nodes import workloads
 from playout import transport
-from playout.commands import BY, PlayoutCommand, channel_named
+from playout.commands import BY, PlayoutCommand, channel_named, planned_move
 from playout.models import Channel, Recovery
 
 
@@ -24,7 +24,7 @@ class Command(PlayoutCommand):
             raise CommandError(f"{channel} is {channel.state_word}: only what is on air can be drilled.")
         first = workloads.latest(channel.owner)
         if options["dry_run"]:
-            self.answer(options, f"{channel} would be moved away from {first.node if first else '?'}.", drills=[])
+            self.answer(options, planned_move(channel), drills=[])
             return
         drills = [self._move(channel, None)]
         if options["back"] and first is not None:
