@@ -74,6 +74,7 @@ class Director:
             self.is_paused = self._holds_first = False
             if self.slot is not None and self._is_opening_after(self.slot):
                 self._skipping = (self.slot, now + OPEN_PATIENCE_SECONDS)
+                self._tell()
             else:
                 self._skip_now(now)
 
@@ -130,7 +131,8 @@ class Director:
     def wishes(self, now: float) -> list[Slot]:
         """What should be open by now, the most urgent first."""
         with self.lock:
-            ahead = self.lineup.wishes(now, self._seconds_left())
+            left = self._seconds_left() if self._skipping is None else 0.0
+            ahead = self.lineup.wishes(now, left)
             return [slot for slot in [self.slot, *ahead, self.filler] if slot is not None]
 
     def take_finished(self) -> list[Slot]:

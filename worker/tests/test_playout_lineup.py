@@ -112,6 +112,7 @@ def test_a_skip_waits_until_what_follows_can_be_shown(theatre: Any) -> None:
     stage = theatre(item("a", 30.0), item("slow", 10.0, kind="growing"), item("b", 30.0))
     stage.run(3)
     stage.director.skip(stage.now)
+    assert stage.director.lineup.upcoming[0] in stage.director.wishes(stage.now), "however far it was"
     stage.run(7)
     assert stage.director.slot.item.key == "a", "what follows is being opened"
     stage.director.lineup.upcoming[0].failure = "it cannot be opened"
