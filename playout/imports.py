@@ -15,6 +15,7 @@ from django.db import transaction
 from assets.models import Asset
 from playout.copying import keep_known
 from playout.models import Playlist, PlaylistItem
+from playout.seconds import seconds_of
 
 MOST_BYTES = 2 * 1024 * 1024
 MOST_LINES = 2000  # as many as a channel plays of a list
@@ -191,19 +192,3 @@ def _entry(line: int, row: dict[str, Any]) -> Wanted:
     except ValueError as error:
         return Wanted(line, name, problem=str(error))
     return Wanted(line, name, str(row.get("title") or "").strip()[:200], begin or 0.0, end)
-
-
-def seconds_of(value: Any) -> float | None:
-    """Seconds, or h:mm:ss with fractions."""
-    text = str(value if value is not None else "").strip()
-    if not text:
-        return None
-    try:
-        seconds = 0.0
-        for part in text.split(":"):
-            if not part or not part.replace(".", "", 1).isascii() or not part.replace(".", "", 1).isdigit():
-                raise ValueError
-            seconds = seconds * 60 + float(part)
-    except ValueError:
-        raise ValueError(f"“{text}” is not a time like 12.5 or 0:01:30.") from None
-    return seconds

@@ -14,14 +14,17 @@ from django.utils.safestring import SafeString, mark_safe
 from unfold.admin import TabularInline
 from unfold.decorators import action, display
 from unfold.forms import BaseDialogForm
-from unfold.widgets import UnfoldAdminSingleDateWidget
+from unfold.widgets import UnfoldAdminSingleDateWidget, UnfoldAdminTextInputWidget
 
 from playout.copying import DayTaken, copy_to
 from playout.models import Playlist, PlaylistItem
+from playout.seconds import SecondsField
 from playout.timing import Plan, on_air_today, plan_of
 from station import audit
 from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, dialog, named, redirect_after_dialog, who
 from station.rights import only_visible
+
+SECONDS = ("in_seconds", "out_seconds", "length_seconds")
 
 
 class DayForm(BaseDialogForm):
@@ -43,6 +46,12 @@ class ItemInline(ProjectRights, TabularInline):
         if obj is not None and "position" in formset.form.base_fields:
             formset.form.base_fields["position"].initial = obj.items.count()  # what is added comes last
         return formset
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name in SECONDS:
+            widget = UnfoldAdminTextInputWidget(attrs={"placeholder": "s or h:mm:ss", "size": 9})
+            return db_field.formfield(form_class=SecondsField, widget=widget)
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Only what the user may see can be put on air."""

@@ -39,6 +39,10 @@ def test_times_follow_what_is_typed_and_nothing_is_saved(project: Any, client: A
     assert "Select a valid choice" in page
     assert "It ends before it begins." in page
     assert "Foreign" not in page
+    typed |= {"items-1-in_seconds": "0:00:05", "items-1-out_seconds": "0:45", "items-0-out_seconds": "1:xx"}
+    page = client.post("/playlists/times/", typed).content.decode()
+    assert "06:01:10" in page, "what follows forty seconds from half past"
+    assert "is not a time like 12.5 or 0:01:30" in page
     assert client.get("/playlists/times/").status_code == 405
     assert not Playlist.objects.exists()
     odds = [{}, {"items-TOTAL_FORMS": "x"}, {"items-TOTAL_FORMS": "99999999"}, {"on": "nonsense"}, {"on": "9999-12-31"}]

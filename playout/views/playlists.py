@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST
 from assets.models import Asset
 from playout.days import begin_of, day_of, is_plannable
 from playout.models import Channel, Playlist, PlaylistItem
+from playout.seconds import SecondsField
 from playout.timing import Plan, Planned, plan
 from scheduling.models import Recorder
 from station.rights import only_visible
@@ -52,6 +53,7 @@ class RowForm(forms.ModelForm):
         model = PlaylistItem
         fields = ["position", "kind", "asset", "source", "title", "in_seconds", "out_seconds", "length_seconds"]
         fields += ["start_time", "start", "max_late_seconds"]
+        field_classes = dict.fromkeys(["in_seconds", "out_seconds", "length_seconds"], SecondsField)
 
     def _get_validation_exclusions(self) -> set[str]:
         """Nothing that asks the database line by line: rows are fetched, and `clean` says when out is before in."""
