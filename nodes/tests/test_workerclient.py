@@ -1,5 +1,6 @@
 """Whom we believe: a worker that names itself rightly, in time, and in not too many words."""
 
+import contextlib
 import http.server
 import json
 import threading
@@ -29,8 +30,9 @@ class Somebody(http.server.BaseHTTPRequestHandler):
         type(self).asked.append(self.headers["Authorization"])
         time.sleep(self.delay)
         self.send_response(self.status)
-        self.end_headers()
-        self.wfile.write(self.answer if isinstance(self.answer, bytes) else json.dumps(self.answer).encode())
+        with contextlib.suppress(OSError):  # whoever asked may have heard enough
+            self.end_headers()
+            self.wfile.write(self.answer if isinstance(self.answer, bytes) else json.dumps(self.answer).encode())
 
     def do_POST(self) -> None:
         self.do_GET()
