@@ -155,6 +155,6 @@ def test_no_order_of_events_loses_doubles_or_repeats_a_run() -> None:
     run_state_machine_as_test(
         Fleet,
         settings=settings(
-            max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
