@@ -33,7 +33,7 @@ run: $(VENV)/.runtime ## set everything up and run it (PORT=8123 DATA_DIR=/some/
 
 test: $(VENV)/.dev ## run the tests; with a Docker Engine at hand the Docker tier too
 	$(BIN)/python -m pytest $(or $(ARGS),-m "not alone and not paced")
-	$(if $(ARGS),,$(BIN)/python -m pytest -n 3 -m paced)
+	$(if $(ARGS),,$(BIN)/python -m pytest -n 4 -m paced)
 	$(if $(ARGS),,$(BIN)/python -m pytest -n 0 -m alone)
 
 check: $(VENV)/.dev ## lint, format, types, import contract, deploy check, migrations

@@ -18,8 +18,8 @@ from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.crash, pytest.mark.alone, pytest.mark.timeout(900)]
 
-# A minute of it; AIRLOCK_FLEET_ASSETS=200 makes it two and more.
-COUNT = int(os.environ.get("AIRLOCK_FLEET_ASSETS", "80"))
+# Half a minute of it; AIRLOCK_FLEET_ASSETS=200 makes it two and more.
+COUNT = int(os.environ.get("AIRLOCK_FLEET_ASSETS", "45"))
 KILL_EVERY_SECONDS = 5.0
 
 
