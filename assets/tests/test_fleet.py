@@ -75,7 +75,7 @@ def test_many_assets_with_a_worker_killed_every_five_seconds(
             worker.terminate()
         codes = [worker.wait(60) for worker in workers]
     assert codes == [0, 0], log.read_text()[-2000:]
-    assert kills >= 3
+    assert kills >= 2
     states = list(Asset.objects.values_list("state", flat=True))
     assert states == [Asset.State.READY] * COUNT
     steps = AssetStep.objects.all()

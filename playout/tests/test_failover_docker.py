@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.docker, pytes
 
 State = Channel.State
 # AIRLOCK_AWAY_SECONDS=300 makes it five minutes.
-AWAY_SECONDS = float(os.environ.get("AIRLOCK_AWAY_SECONDS", "15"))
+AWAY_SECONDS = float(os.environ.get("AIRLOCK_AWAY_SECONDS", "8"))
 
 
 @pytest.fixture
