@@ -63,7 +63,7 @@ def measure_failover() -> list[Metric]:
     subprocess.run([str(ROOT / ".ci" / "image")], check=True, timeout=600)
     receiver = Receiver()
     with _engines("a", "b") as engines, _house(engines, receiver) as house:
-        kill = [_seconds_off(receiver, lambda: house.here.docker("kill", house.container)) for _ in range(RUNS)]
+        kill = [_seconds_off(receiver, house.kill_container) for _ in range(RUNS)]
         lost = []
         for _ in range(RUNS):
             engine = house.here
@@ -104,21 +104,19 @@ class House:
         self.engines, self.channel = engines, channel
 
     @property
-    def container(self) -> str:
-        from nodes import workloads
-
-        found = workloads.latest(self.channel.owner)
-        assert found is not None
-        return found.name
-
-    @property
     def here(self) -> Engine:
         """Where the channel is on."""
+        return self.engines[self._workload().node.name]
+
+    def kill_container(self) -> None:
+        self.here.docker("kill", self._workload().name)
+
+    def _workload(self) -> Any:
         from nodes import workloads
 
         found = workloads.latest(self.channel.owner)
         assert found is not None
-        return self.engines[found.node.name]
+        return found
 
     def wait_for_nodes(self) -> None:
         from nodes.models import Node

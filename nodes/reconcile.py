@@ -47,6 +47,8 @@ _left_behind: dict[int, float] = {}  # workload -> when it was last looked at (m
 
 def step(now: datetime) -> datetime | None:
     """Look at everything that is not finished, each node on its own threads; nobody waits for them."""
+    for pk in [pk for pk, at in _left_behind.items() if time.monotonic() - at > 60]:
+        del _left_behind[pk]
     nodes = {node.pk: node for node in Node.objects.all() if not node.is_elsewhere(here())}
     looks = []
     for workload in Workload.objects.to_look_at().filter(node__in=nodes).only(*LOOKED_AT):
@@ -74,8 +76,6 @@ def step(now: datetime) -> datetime | None:
 def _is_time(workload: Workload) -> bool:
     """What was left behind on a machine that is away can wait; it is looked at in a hurry once that is back."""
     clock = time.monotonic()
-    for pk in [pk for pk, at in _left_behind.items() if clock - at > 60]:
-        del _left_behind[pk]
     is_due = clock - _left_behind.get(workload.pk, -1e9) >= LEFT_BEHIND.total_seconds()
     if is_due:
         _left_behind[workload.pk] = clock

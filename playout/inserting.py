@@ -7,7 +7,7 @@ from django.db import transaction
 
 from assets.models import Asset
 from playout.models import Channel, Playlist, PlaylistItem
-from playout.rundown import MOST_ITEMS, is_growing, lists_of
+from playout.rundown import MOST_ITEMS, lists_of
 from station.clock import database_now, spoken
 
 
@@ -26,7 +26,7 @@ class Wish:
 
 def insert_behind(channel: Channel, wish: Wish, status: dict[str, Any]) -> PlaylistItem:
     """Behind what the worker says is on; if that is not of the list, before what comes next, or at the end."""
-    if not (wish.asset.is_usable or is_growing(wish.asset)):
+    if not (wish.asset.is_usable or wish.asset.is_growing):
         raise CannotInsert(f"{wish.asset} cannot be played: it is {wish.asset.state_word}")
     length = wish.asset.duration_seconds
     if length and wish.asset.is_over and wish.in_seconds >= length:

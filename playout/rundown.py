@@ -136,19 +136,13 @@ def told_item(item: PlaylistItem, fixed: list[datetime]) -> list[dict[str, Any]]
     if item.kind != PlaylistItem.Kind.ASSET or item.asset is None:
         return [base]
     base["in"] = item.in_seconds
-    if is_growing(item.asset):
+    if item.asset.is_growing:
         booking = item.asset.booking
         assert booking is not None
         return [{**base, "kind": "growing", "journal": f"{booking.folder}/{booking.file_name}.json"}]
     if not item.asset.is_usable:
         return [{**base, "file": ""}]  # passed over with a word in as-run, and in the list's warnings
     return _by_parts(base, item.asset, item.in_seconds, item.out_seconds)
-
-
-def is_growing(asset: Asset) -> bool:
-    """It is being recorded, or just was: its files are there, though the library is not done with it."""
-    is_new = asset.state in {Asset.State.LIVE, Asset.State.PROCESSING} and asset.booking is not None
-    return is_new and asset.trashed_at is None and asset.withdrawn_at is None
 
 
 def _by_parts(base: dict[str, Any], asset: Asset, begin: float, end: float | None) -> list[dict[str, Any]]:

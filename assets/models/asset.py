@@ -22,7 +22,7 @@ class AssetQuerySet(models.QuerySet["Asset"]):
 
     def playable(self) -> "AssetQuerySet":
         """What a channel can show: also what is still being recorded."""
-        growing = models.Q(state__in=[Asset.State.LIVE, Asset.State.PROCESSING], booking__isnull=False)
+        growing = models.Q(state__in=Asset.GROWING, booking__isnull=False)
         return self.there().filter(models.Q(state__in=Asset.FINISHED) | growing, withdrawn_at=None)
 
     def to_purge(self, now: datetime) -> "AssetQuerySet":
@@ -50,6 +50,7 @@ class Asset(Machine):
     # Over, though a person may have them processed again.
     OVER = (State.READY, State.PARTIAL, State.ERROR, State.DELETED)
     FINISHED = (State.READY, State.PARTIAL)
+    GROWING = (State.LIVE, State.PROCESSING)
     COLOURS = {
         State.LIVE: "yellow",
         State.PROCESSING: "blue",
@@ -158,6 +159,12 @@ class Asset(Machine):
     @property
     def is_usable(self) -> bool:
         return self.state in self.FINISHED and self.trashed_at is None and self.withdrawn_at is None
+
+    @property
+    def is_growing(self) -> bool:
+        """It is being recorded, or just was: its files are there, though the library is not done with it."""
+        is_new = self.state in self.GROWING and self.booking is not None
+        return is_new and self.trashed_at is None and self.withdrawn_at is None
 
     @property
     def gap_seconds(self) -> float:

@@ -1,5 +1,6 @@
 """The buttons of a channel's page: each a POST with a confirmation, answered in words."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -18,6 +19,7 @@ from playout.rundown import lists_of
 from station.admin.base import dialog, who
 
 CLIPS_OFFERED = 300
+Act = Callable[[HttpRequest, Channel, dict[str, Any]], transport.Outcome]
 
 
 class CueForm(BaseDialogForm):
@@ -65,45 +67,29 @@ def button(word: str, label: str, icon: str, title: str, text: str, **more: Any)
     )(press)
 
 
-def cue_button() -> Any:
-    """Which one is next: chosen in the dialog."""
+def form_button(word: str, icon: str, title: str, text: str, form_class: type[forms.Form], act: Act) -> Any:
+    """One that asks something in its dialog; `act` gets what was answered."""
 
-    def cue_channel(self: Any, request: HttpRequest, form: forms.Form, object_id: int) -> Any:
-        told = form.cleaned_data
-        return self.operate(
-            request,
-            object_id,
-            lambda channel: transport.command(channel, "cue", by=who(request), item=told["item"], take=told["take"]),
-        )
+    def press(self: Any, request: HttpRequest, form: forms.Form, object_id: int) -> Any:
+        return self.operate(request, object_id, lambda channel: act(request, channel, form.cleaned_data))
 
-    words = dialog("Which item is next?", "After it the list goes on from there.", "Cue")
+    press.__name__ = f"{word}_channel"  # unfold finds actions by it
+    label = word.capitalize()
     return action(
-        description="Cue…",
-        icon="playlist_play",
-        permissions=["cue"],
-        url_path="cue",
-        dialog={**words, "form_class": CueForm},
-    )(cue_channel)
+        description=f"{label}…",
+        icon=icon,
+        permissions=[word],
+        url_path=word,
+        dialog={**dialog(title, text, label), "form_class": form_class},
+    )(press)
 
 
-def insert_button() -> Any:
-    """A clip nobody had planned: it changes the list, so it needs that right, too."""
+def cue(request: HttpRequest, channel: Channel, told: dict[str, Any]) -> transport.Outcome:
+    return transport.command(channel, "cue", by=who(request), item=told["item"], take=told["take"])
 
-    def insert_channel(self: Any, request: HttpRequest, form: forms.Form, object_id: int) -> Any:
-        told = form.cleaned_data
 
-        def act(channel: Channel) -> transport.Outcome:
-            if not request.user.has_perm("playout.change_playlist", channel):
-                raise PermissionDenied
-            return transport.insert(channel, Wish(told["asset"]), by=who(request), take=told["take"])
-
-        return self.operate(request, object_id, act)
-
-    words = dialog("Which clip?", "It follows what is on, and stays in the list.", "Insert")
-    return action(
-        description="Insert…",
-        icon="playlist_add",
-        permissions=["insert"],
-        url_path="insert",
-        dialog={**words, "form_class": InsertForm},
-    )(insert_channel)
+def insert(request: HttpRequest, channel: Channel, told: dict[str, Any]) -> transport.Outcome:
+    """It changes the list, so it needs that right, too."""
+    if not request.user.has_perm("playout.change_playlist", channel):
+        raise PermissionDenied
+    return transport.insert(channel, Wish(told["asset"]), by=who(request), take=told["take"])

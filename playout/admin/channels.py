@@ -19,7 +19,7 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from playout import transport
-from playout.admin.buttons import button, cue_button, insert_button
+from playout.admin.buttons import CueForm, InsertForm, button, cue, form_button, insert
 from playout.days import day_of
 from playout.models import Channel, ChannelEvent, ChannelOutput, Recovery
 from playout.outputs import EXAMPLES, ONLY_ONE, TWICE
@@ -139,8 +139,12 @@ class ChannelAdmin(Operated, MachineAdmin):
     skip_channel = button(
         "skip", "Skip", "skip_next", "Skip to the next item?", "What is on ends now; a pause ends, too."
     )
-    cue_channel = cue_button()
-    insert_channel = insert_button()
+    cue_channel = form_button(
+        "cue", "playlist_play", "Which item is next?", "After it the list goes on from there.", CueForm, cue
+    )
+    insert_channel = form_button(
+        "insert", "playlist_add", "Which clip?", "It follows what is on, and stays in the list.", InsertForm, insert
+    )
     move_channel = button(
         "move",
         "Move",

@@ -24,8 +24,6 @@ from station import audit
 from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, dialog, named, redirect_after_dialog, who
 from station.rights import only_visible
 
-SECONDS = ("in_seconds", "out_seconds", "length_seconds")
-
 
 class DayForm(BaseDialogForm):
     day = forms.DateField(widget=UnfoldAdminSingleDateWidget)
@@ -48,7 +46,7 @@ class ItemInline(ProjectRights, TabularInline):
         return formset
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        if db_field.name in SECONDS:
+        if db_field.name in PlaylistItem.LENGTHS:
             widget = UnfoldAdminTextInputWidget(attrs={"placeholder": "s or h:mm:ss", "size": 9})
             return db_field.formfield(form_class=SecondsField, widget=widget)
         return super().formfield_for_dbfield(db_field, request, **kwargs)

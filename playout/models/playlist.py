@@ -65,6 +65,8 @@ class PlaylistItem(models.Model):
         CUT = "cut", "on the second, cutting what is on"
         WAIT = "wait", "when what is on has ended"
 
+    LENGTHS = ("in_seconds", "out_seconds", "length_seconds")
+
     project_path = "playlist__project"
 
     playlist = models.ForeignKey(Playlist, on_delete=models.CASCADE, related_name="items")
@@ -114,7 +116,7 @@ class PlaylistItem(models.Model):
         return named or self.get_kind_display()
 
     def clean(self) -> None:
-        for name in ("in_seconds", "out_seconds", "length_seconds"):
+        for name in self.LENGTHS:
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
                 raise ValidationError({name: "Enter a number."})

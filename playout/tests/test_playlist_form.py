@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from playout.models import Playlist
+from playout.models import Channel, Playlist
 from playout.tests.test_lists import make_asset
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -64,3 +64,22 @@ def test_a_long_list_asks_the_database_no_more_often_than_a_short_one(
         return len(asked)
 
     assert queries(*clips) == queries(*clips[:2])
+
+
+def test_two_new_outputs_to_the_same_files_are_refused_in_the_form(project: Any, client: Any, make_member: Any) -> None:
+    """P-09, S-07: the database does not know either of them yet."""
+    client.force_login(make_member(project, "engineer"))
+    typed = {"name": "One", "project": project.pk, "picture": "1280x720p25", "video_bitrate": "4M"}
+    typed |= {"slate": "bars", "pause": "hold", "outputs-TOTAL_FORMS": "2", "outputs-INITIAL_FORMS": "0"}
+    for table in ("recoveries", "events"):
+        typed |= {f"{table}-TOTAL_FORMS": "0", f"{table}-INITIAL_FORMS": "0"}
+    for number in range(2):
+        typed |= {f"outputs-{number}-type": "hls", f"outputs-{number}-address": "web"}
+    page = client.post("/admin/playout/channel/add/", typed)
+    assert page.status_code == 200
+    assert "The channel has such an output already." in page.content.decode()
+    assert not Channel.objects.exists()
+    typed["outputs-1-address"] = "other"
+    answer = client.post("/admin/playout/channel/add/", typed)
+    assert answer.status_code == 302
+    assert Channel.objects.get().outputs.count() == 2

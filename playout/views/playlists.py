@@ -53,7 +53,7 @@ class RowForm(forms.ModelForm):
         model = PlaylistItem
         fields = ["position", "kind", "asset", "source", "title", "in_seconds", "out_seconds", "length_seconds"]
         fields += ["start_time", "start", "max_late_seconds"]
-        field_classes = dict.fromkeys(["in_seconds", "out_seconds", "length_seconds"], SecondsField)
+        field_classes = dict.fromkeys(PlaylistItem.LENGTHS, SecondsField)
 
     def _get_validation_exclusions(self) -> set[str]:
         """Nothing that asks the database line by line: rows are fetched, and `clean` says when out is before in."""
