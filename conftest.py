@@ -16,10 +16,11 @@ from testing.waiting import wait_until
 @pytest.fixture(autouse=True)
 def plain_environment(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain static files, a run folder per test, and nothing remembered from another test's database."""
-    from nodes import orphans, reconcile, runtimes
-    from scheduling import lifecycle
-    from scheduling import planning as rules
-    from scheduling.jobs import planning, queueing, sweeping
+    from jobs.runs import planning, queue, sweeping
+    from nodes import runtimes
+    from nodes.workloads import orphans, reconcile
+    from scheduling.recording import lifecycle
+    from scheduling.rules import planning as rules
 
     settings.STORAGES = {
         **settings.STORAGES,
@@ -40,7 +41,7 @@ def plain_environment(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     lifecycle._after = 0
     lifecycle._unlucky.clear()
     planning._synced_version = -1
-    queueing._ids.clear()
+    queue._ids.clear()
     sweeping._last = None
 
 
@@ -80,7 +81,7 @@ def make_member(db: Any) -> Any:
 @pytest.fixture
 def process_node(transactional_db: Any, settings: Any, control_ports: int) -> Iterator[Any]:
     """This machine as a node that answers; whatever a test left running there is ended."""
-    from nodes import health
+    from nodes.machines import health
     from nodes.models import Node
 
     settings.RECORDINGS_DIR.mkdir(parents=True, exist_ok=True)
@@ -209,7 +210,7 @@ def get_engine(all_engines: dict[str, Any]) -> Iterator[Any]:
 @pytest.fixture
 def make_docker_node(transactional_db: Any, settings: Any, control_ports: int, get_engine: Any, tmp_path: Path) -> Any:
     """make_docker_node("a"): a node on an engine of the tests, up, with a media folder its workers may write to."""
-    from nodes import health
+    from nodes.machines import health
     from nodes.models import Node
     from testing.engines import IMAGE
 

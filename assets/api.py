@@ -8,7 +8,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from assets.models import Asset
-from station.answers import MOST_ROWS, one, visible
+from station.api_support import MOST_ROWS, one, visible
 
 router = Router(tags=["assets"])
 

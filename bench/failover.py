@@ -128,10 +128,10 @@ class House:
 def _house(engines: dict[str, Engine], receiver: Receiver) -> Iterator[House]:
     from django.conf import settings
 
-    from nodes import health
+    from nodes.machines import health
     from nodes.models import Node
     from playout.models import Channel
-    from scheduling.wakeup import wake_scheduler
+    from station.database.notify import wake_scheduler
     from station.models import Project
     from testing.channels import make_channel
 

@@ -4,8 +4,8 @@ import os
 import time
 from pathlib import Path
 
-from scheduling.jobs.context import RunContext
-from scheduling.jobs.declaring import by_cron, every, job
+from jobs.declared.declarations import by_cron, every, job
+from jobs.declared.run_context import RunContext
 
 FOLDER = os.environ.get("AIRLOCK_BENCH_FOLDER", "/tmp")
 SCOPES = int(os.environ.get("AIRLOCK_BENCH_SCOPES", "0"))

@@ -56,7 +56,7 @@ def fill(bookings: int, schedules: int) -> int:
 
 def rest() -> None:
     """Nothing due means no hourly job either: without a worker here its run would wait, and be looked after."""
-    from scheduling.models import Job, Run
+    from jobs.models import Job, Run
 
     Job.objects.update(is_paused=True)
     Run.objects.all().delete()

@@ -20,7 +20,7 @@ WINDOW_SECONDS, WINDOWS, SETTLE_SECONDS = 30, 5, 35
 BURST = 10_000
 
 RUNS = """
-INSERT INTO scheduling_run (job_id, scope, trigger, run_at, created_at, requested_by, priority, turn, key, owner, state,
+INSERT INTO jobs_run (job_id, scope, trigger, run_at, created_at, requested_by, priority, turn, key, owner, state,
     state_since_at, attempt, attempts_forgiven, attempts_allowed, is_exclusive, is_reentrant, worker_name,
     orphaned_times, cancel_reason, progress_text, error_code, error, errors, finished_at)
 SELECT %(job)s, '', 'queue', at, at, '', 0, 1, '', '', CASE WHEN n %% 10 = 0 THEN 'scheduled' ELSE 'succeeded' END,
@@ -55,7 +55,7 @@ class Fleet:
         return subprocess.Popen([sys.executable, "manage.py", *command], cwd=ROOT, env=self._environment)
 
     def _wait_for_workers(self, count: int) -> None:
-        from scheduling.models import JobWorker
+        from jobs.models import JobWorker
 
         deadline = time.monotonic() + 30
         while JobWorker.objects.filter(ended_at=None).count() < count:
@@ -96,7 +96,7 @@ def clear() -> None:
     from django.db import connection
 
     with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE scheduling_run, scheduling_runevent, scheduling_jobcursor, scheduling_jobworker")
+        cursor.execute("TRUNCATE jobs_run, jobs_runevent, jobs_jobcursor, jobs_jobworker")
 
 
 def declare() -> None:
@@ -107,19 +107,19 @@ def declare() -> None:
 
 
 def measure_throughput(runs: int = 3) -> Metric:
-    from scheduling.jobs import syncing
-    from scheduling.jobs.queueing import Order, enqueue_many, job_row
-    from scheduling.models import Run
+    from jobs.declared import registration
+    from jobs.models import Run
+    from jobs.runs.queue import Order, enqueue_many, job_row
     from station.clock import database_now
 
     rates = []
     for _ in range(runs):
         with fleet() as workers:
             job = job_row("bench.queued")
-            syncing.pause(job, now=database_now(), by="bench")
+            registration.pause(job, now=database_now(), by="bench")
             pks = enqueue_many("bench.queued", [Order() for _ in range(BURST)])
             began_at = time.time()
-            syncing.resume(job, now=database_now(), by="bench")
+            registration.resume(job, now=database_now(), by="bench")
             found = workers.began(BURST, 60)
             while Run.objects.filter(state__in=["queued", "running"]).exists():
                 time.sleep(0.05)
@@ -133,7 +133,7 @@ def measure_throughput(runs: int = 3) -> Metric:
 
 
 def measure_pickup(count: int = 300) -> list[Metric]:
-    from scheduling.jobs.queueing import enqueue
+    from jobs.runs.queue import enqueue
 
     with fleet() as workers:
         asked = {}
@@ -156,7 +156,7 @@ def measure_pickup(count: int = 300) -> list[Metric]:
 
 def measure_fires() -> list[Metric]:
     """Everything that fires by itself: 10,000 scopes at a full minute, and beside it a grid and cron jobs."""
-    from scheduling.models import JobCursor, Run
+    from jobs.models import JobCursor, Run
 
     with fleet(schedulers=2, scopes=BURST) as workers:
         deadline = time.monotonic() + 60
@@ -192,7 +192,7 @@ def measure_fires() -> list[Metric]:
 
 def measure_cron() -> Metric:
     """Cron jobs at a full minute, with nothing else due."""
-    from scheduling.models import Run
+    from jobs.models import Run
 
     late: list[float] = []
     with fleet(schedulers=2, scopes=1) as workers:
@@ -215,7 +215,7 @@ def measure_cron() -> Metric:
 def measure_idle_at(stored: int) -> tuple[float, str]:
     from django.db import connection
 
-    from scheduling.jobs.queueing import job_row
+    from jobs.runs.queue import job_row
 
     with fleet(schedulers=1) as processes:
         with connection.cursor() as cursor:

@@ -27,7 +27,7 @@ def prepare() -> Path:
     import django
     from django.core.management import call_command
 
-    from config.postgres import hold_embedded_server
+    from config.embedded_postgres import hold_embedded_server
 
     hold_embedded_server()
     django.setup()

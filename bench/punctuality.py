@@ -107,7 +107,7 @@ def make_recorders(count: int) -> list[int]:
 def make_bookings(starts: list[datetime], *, wake: bool = True) -> list[int]:
     """One booking each on a recorder of its own, a minute long."""
     from scheduling.models import Booking
-    from scheduling.wakeup import wake_scheduler
+    from station.database.notify import wake_scheduler
 
     minute = timedelta(minutes=1)
     recorders = make_recorders(len(starts))

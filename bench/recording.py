@@ -13,7 +13,7 @@ def measure_booking() -> list[Metric]:
     """One booking with its guard, among 20,000 others."""
     from django.utils import timezone
 
-    from scheduling.bookings import book
+    from scheduling.bookings.making import book
     from scheduling.models import Booking, Recorder
     from station.models import Project
 
@@ -50,10 +50,10 @@ def measure_start() -> list[Metric]:
     """From Start to the first byte, beside plain ffmpeg doing the same."""
     from django.conf import settings
 
-    from nodes import health
+    from nodes.machines import health
     from nodes.models import Node
-    from scheduling.manual import start_now, stop_now
     from scheduling.models import Recorder
+    from scheduling.recording.controls import start_now, stop_now
     from station.models import Project
 
     settings.RECORDINGS_DIR.mkdir(parents=True, exist_ok=True)

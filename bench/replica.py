@@ -17,10 +17,12 @@ def main(folder: str) -> None:
     django.setup()
     from django.conf import settings
 
-    from scheduling.loop import Loop
+    from scheduling.leader.loop import Loop
 
     # Nothing is started, so there is nothing to look after; all else runs as it does in the house.
-    settings.SCHEDULER_STEPS = [path for path in settings.SCHEDULER_STEPS if path != "scheduling.lifecycle.step"]
+    settings.SCHEDULER_STEPS = [
+        path for path in settings.SCHEDULER_STEPS if path != "scheduling.recording.lifecycle.step"
+    ]
     me = os.getpid()
     adopted = os.open(f"{folder}/adopted-{me}", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
     doubled = os.open(f"{folder}/doubled-{me}", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)

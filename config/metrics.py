@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from scheduling.jobs.figures import read_figures
-from scheduling.leader import read_status
+from jobs.figures import read_figures
+from scheduling.leader.leader import read_status
 from scheduling.models import Booking
 from station.models import Alert
 

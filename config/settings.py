@@ -6,8 +6,8 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from config.embedded_postgres import EmbeddedServer
 from config.keys import stored_key
-from config.postgres import EmbeddedServer
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -72,6 +72,7 @@ INSTALLED_APPS = [
     "playout",
     "assets",
     "scheduling",
+    "jobs",
     "nodes",
     "station",
     "ninja",
@@ -164,19 +165,19 @@ STORAGES = {
 # --- The scheduler ----------------------------------------------------------------------------------------------
 
 SCHEDULER_STEPS = [
-    "scheduling.arming.step",
-    "nodes.health.step",
-    "nodes.reconcile.step",
-    "scheduling.lifecycle.step",
-    "playout.lifecycle.step",
-    "scheduling.planning.step",
-    "scheduling.preflight.step",
-    "scheduling.jobs.planning.step",
-    "scheduling.jobs.sweeping.step",
-    "assets.live.step",
-    "assets.delivering.step",
-    "assets.watching.step",
-    "station.delivery.step",
+    "scheduling.leader.dispatch.step",
+    "nodes.machines.health.step",
+    "nodes.workloads.reconcile.step",
+    "scheduling.recording.lifecycle.step",
+    "playout.channels.lifecycle.step",
+    "scheduling.rules.planning.step",
+    "scheduling.recording.preflight.step",
+    "jobs.runs.planning.step",
+    "jobs.runs.sweeping.step",
+    "assets.library.live.step",
+    "assets.delivery.deliveries.step",
+    "assets.intake.watch_folders.step",
+    "station.alerts.sending.step",
 ]
 SCHEDULER_TICK_SECONDS = env.float("SCHEDULER_TICK_SECONDS", default=15.0)
 # Starts are claimed this long before their instant and then held in memory.
@@ -193,7 +194,7 @@ LEADER_SILENCE_SECONDS = env.float("LEADER_SILENCE_SECONDS", default=14.0)
 LEADER_LOCK_TRY_SECONDS = env.float("LEADER_LOCK_TRY_SECONDS", default=120.0)
 
 # Where jobs are declared; imported at start, in every process.
-JOB_MODULES = ["scheduling.jobs.housekeeping", "assets.jobs", "config.demo_clips", *env.list("JOB_MODULES", default=[])]
+JOB_MODULES = ["jobs.runs.retention", "assets.declared_jobs", "config.demo.clips", *env.list("JOB_MODULES", default=[])]
 # Runs that fire by themselves are made this long ahead, so that workers start them on the instant.
 JOB_PLAN_AHEAD_SECONDS = env.float("JOB_PLAN_AHEAD_SECONDS", default=10.0)
 # A worker with nothing to do looks at least this often, should a notice ever be lost.
@@ -202,11 +203,11 @@ JOB_WORKER_TICK_SECONDS = env.float("JOB_WORKER_TICK_SECONDS", default=15.0)
 JOB_WORKER_STOP_SECONDS = env.float("JOB_WORKER_STOP_SECONDS", default=10.0)
 
 # Who is told when something about a workload is known anew, by the first word of its owner.
-WORKLOAD_OWNERS = {"booking": "scheduling.lifecycle.look", "channel": "playout.lifecycle.look"}
+WORKLOAD_OWNERS = {"booking": "scheduling.recording.lifecycle.look", "channel": "playout.channels.lifecycle.look"}
 # Who is told whenever a booking was looked after.
-BOOKING_FOLLOWERS = ["assets.live.follow"]
-# Who can say where an asset is used, and put another in its place (see assets/usage.py).
-ASSET_USERS = ["playout.usage.PlaylistUse"]
+BOOKING_FOLLOWERS = ["assets.library.live.follow"]
+# Who can say where an asset is used, and put another in its place (see assets/library/usage.py).
+ASSET_USERS = ["playout.lists.asset_use.PlaylistUse"]
 
 # --- Nodes and workloads ----------------------------------------------------------------------------------------
 
@@ -299,4 +300,4 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
 }
 
-from config.look import UNFOLD  # noqa: E402, F401
+from config.admin_theme import UNFOLD  # noqa: E402, F401

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from worker.parenthood import die_with
+from worker.process.parent_death import die_with
 
 logger = logging.getLogger(__name__)
 

@@ -6,17 +6,18 @@ from django.views.generic import RedirectView
 
 from assets.views import media
 from assets.views import pages as library
-from config import views
+from config import health_views
 from config.api import api
+from jobs import views as jobs
 from playout.views import channels, exports, playlists
 from playout.views import imports as playlist_imports
-from scheduling.views import calendars, jobs, pages, recorders, schedules
+from scheduling.views import calendars, pages, recorders, schedules
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
-    path("healthz", views.healthz),
-    path("readyz", views.readyz),
-    path("metrics", views.metrics),
+    path("healthz", health_views.healthz),
+    path("readyz", health_views.readyz),
+    path("metrics", health_views.metrics),
     path("runs/<int:pk>/now/", jobs.run_now, name="run-now"),
     path("recorders/<int:pk>/now/", recorders.recorder_now, name="recorder-now"),
     path("bookings/<int:pk>/frame.jpg", recorders.booking_frame, name="booking-frame"),

@@ -4,8 +4,8 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
-from config import postgres
+from config import embedded_postgres
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-postgres.hold_embedded_server()
+embedded_postgres.hold_embedded_server()
 application = get_wsgi_application()

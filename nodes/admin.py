@@ -9,10 +9,10 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from nodes import health
+from nodes.machines import health
+from nodes.machines.node_controls import forget_alerts, set_draining
+from nodes.machines.placement import MEGABYTE
 from nodes.models import Node, NodeEvent, Port, Reservation, Workload, WorkloadEvent
-from nodes.placement import MEGABYTE
-from nodes.upkeep import forget_alerts, set_draining
 from station.admin.base import (
     EventInline,
     MachineAdmin,

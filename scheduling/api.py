@@ -7,12 +7,12 @@ from ninja import Query, Router, Schema, Status
 from ninja.errors import HttpError
 from pydantic import AwareDatetime, Field
 
-from scheduling import manual
-from scheduling.bookings import BookingRefused, book
-from scheduling.editing import NotPossible
+from scheduling.bookings.changing import NotPossible
+from scheduling.bookings.making import BookingRefused, book
 from scheduling.models import Booking, Recorder
+from scheduling.recording import controls
 from station import audit
-from station.answers import CONFLICT, MOST_ROWS, Answer, check, one, told, visible
+from station.api_support import CONFLICT, MOST_ROWS, Answer, check, one, told, visible
 from station.clock import database_now, house_time
 
 recorders = Router(tags=["recorders"])
@@ -66,7 +66,7 @@ def by(request: HttpRequest) -> str:
 
 
 def recorder_out(recorder: Recorder) -> RecorderOut:
-    booking = manual.running_booking(recorder)
+    booking = controls.running_booking(recorder)
     return RecorderOut(
         id=recorder.pk,
         name=recorder.name,
@@ -106,14 +106,14 @@ def get_recorder(request: HttpRequest, pk: int) -> RecorderOut:
 def start(request: HttpRequest, pk: int) -> Answer:
     recorder = one(Recorder.objects.all(), request, pk)
     check(request, OPERATE, recorder)
-    return told(manual.start_now(recorder, by=by(request)))
+    return told(controls.start_now(recorder, by=by(request)))
 
 
 @recorders.post("/{pk}/stop", response=Answer)
 def stop(request: HttpRequest, pk: int) -> Answer:
     recorder = one(Recorder.objects.all(), request, pk)
     check(request, OPERATE, recorder)
-    return told(manual.stop_now(recorder, by=by(request)))
+    return told(controls.stop_now(recorder, by=by(request)))
 
 
 @bookings.get("/", response=list[BookingOut])
@@ -152,7 +152,7 @@ def make_booking(request: HttpRequest, wanted: BookingIn) -> Status[BookingOut]:
 @bookings.post("/{pk}/cancel", response=Answer)
 def cancel(request: HttpRequest, pk: int) -> Answer:
     booking = _operable(request, pk)
-    if not manual.cancel_booking(booking, by=by(request)):
+    if not controls.cancel_booking(booking, by=by(request)):
         raise HttpError(CONFLICT, f"{booking} is {booking.state_word}.")
     audit.record(by(request), "cancel", booking, after={"state": booking.state})
     return Answer(text=f"{booking} is {booking.state_word}.")
@@ -160,14 +160,14 @@ def cancel(request: HttpRequest, pk: int) -> Answer:
 
 @bookings.post("/{pk}/stop", response=Answer)
 def stop_booking(request: HttpRequest, pk: int) -> Answer:
-    return told(manual.stop_booking(_operable(request, pk), by=by(request)))
+    return told(controls.stop_booking(_operable(request, pk), by=by(request)))
 
 
 @bookings.post("/{pk}/extend", response=Answer)
 def extend(request: HttpRequest, pk: int, more: Extension) -> Answer:
     booking = _operable(request, pk)
     try:
-        manual.extend_booking(booking, more.minutes, by=by(request))
+        controls.extend_booking(booking, more.minutes, by=by(request))
     except (BookingRefused, NotPossible) as refusal:
         raise HttpError(CONFLICT, str(refusal)) from refusal
     audit.record(by(request), "extend", booking, after={"ends_at": booking.ends_at.isoformat()})

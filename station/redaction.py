@@ -2,7 +2,7 @@
 
 import logging
 
-from worker.redaction import redact
+from worker.process.redaction import redact
 
 
 class RedactingFilter(logging.Filter):

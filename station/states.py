@@ -13,7 +13,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
 from django.utils import timezone
 
-from station.prepared import fetch_prepared
+from station.database.prepared_sql import fetch_prepared
 
 SCHEDULER = "scheduler"
 

@@ -63,9 +63,9 @@ class Play:
         """Bookings at random moments over the whole play, each on a recorder of its own."""
         from django.conf import settings
 
-        from nodes import health
+        from nodes.machines import health
         from nodes.models import Node
-        from scheduling.bookings import book
+        from scheduling.bookings.making import book
         from scheduling.models import Booking, Recorder
         from station.clock import database_now
         from station.models import Project
@@ -135,7 +135,7 @@ class Play:
                 time.sleep(0.5)
 
     def server(self) -> Any:
-        from config.postgres import EmbeddedServer
+        from config.embedded_postgres import EmbeddedServer
 
         return EmbeddedServer(self.folder / "postgres")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from config.postgres import EmbeddedServer
+from config.embedded_postgres import EmbeddedServer
 
 
 class OwnServer:

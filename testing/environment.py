@@ -49,7 +49,7 @@ for name, value in DEFAULTS.items():
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    from config.postgres import hold_embedded_server
+    from config.embedded_postgres import hold_embedded_server
 
     (Path(os.environ["DATA_DIR"]) / "static").mkdir(parents=True, exist_ok=True)  # WhiteNoise wants to see it
 

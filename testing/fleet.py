@@ -5,15 +5,15 @@ from typing import Any
 
 from django.db import connection
 
-from scheduling.jobs import claiming, fleet
-from scheduling.jobs.claiming import Claimant, Claimed
-from scheduling.jobs.context import RunContext
-from scheduling.jobs.declaring import registry
-from scheduling.jobs.executing import Success, call
-from scheduling.jobs.finishing import Failure, fail, succeed
-from scheduling.jobs.leasing import Beat, Held
-from scheduling.jobs.queueing import job_row
-from scheduling.models import JobWorker
+from jobs.declared.declarations import registry
+from jobs.declared.run_context import RunContext
+from jobs.job_worker.handler_call import Success, call
+from jobs.models import JobWorker
+from jobs.runs import claiming, worker_records
+from jobs.runs.claiming import Claimant, Claimed
+from jobs.runs.finishing import Failure, fail, succeed
+from jobs.runs.leases import Beat, Held
+from jobs.runs.queue import job_row
 from station.clock import database_now
 
 
@@ -22,7 +22,7 @@ class HandWorker:
 
     def __init__(self, *names: str) -> None:
         self.specs = {job_row(name).pk: registry.jobs[name] for name in names}
-        self.row: JobWorker = fleet.register(heavy=1, light=1, only=[], now=database_now())
+        self.row: JobWorker = worker_records.register(heavy=1, light=1, only=[], now=database_now())
         self.who = Claimant(self.row.pk, self.row.name)
 
     def claim(self, room: int = 1, now: datetime | None = None) -> list[Claimed]:
@@ -53,7 +53,7 @@ class HandWorker:
 
     def beat(self, *runs: Claimed) -> Beat:
         """Renew on Django's own connection."""
-        from scheduling.jobs.leasing import renew
+        from jobs.runs.leases import renew
 
         held = {run.token: Held(run.id, self.specs[run.job_id].lease_seconds) for run in runs}
         connection.ensure_connection()

@@ -15,7 +15,7 @@ def ffmpeg() -> str:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "GCONV_PATH": os.devnull}  # see worker.ffmpeg
+    return {**os.environ, "GCONV_PATH": os.devnull}  # see worker.media.ffmpeg
 
 
 def free_port(kind: int = socket.SOCK_STREAM) -> int:

@@ -64,7 +64,7 @@ def main(folder: Path, program: str) -> int:
 def _run_guarded(run: "object", program: str) -> int:
     import traceback
 
-    from worker import exits
+    from worker.process import exits
 
     try:
         code: int = run([program])  # type: ignore[operator]

@@ -7,11 +7,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-from worker import exits
+from worker.process import exits
 
 
 def capture() -> int:
-    from worker.capture import run
+    from worker.capture.program import run
 
     return run()
 
@@ -31,7 +31,7 @@ def disk() -> int:
 
 
 def probe() -> int:
-    from worker.probe import run
+    from worker.capture.probe import run
 
     return run()
 

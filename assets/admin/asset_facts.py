@@ -9,9 +9,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from unfold.decorators import display
 
-from assets import timeline, usage
+from assets.library import timeline, usage
 from assets.models import Asset
-from scheduling.models import Run
+from jobs.models import Run
 from station.badges import badge, lines, stamp, state_badge
 from station.clock import house_time, spoken
 
@@ -151,7 +151,7 @@ class AssetFacts:
             words = f"{percent} {run.progress_text if run else ''}".strip()
         link = ""
         if run is not None:
-            url = reverse("admin:scheduling_run_change", args=[run.pk])
+            url = reverse("admin:jobs_run_change", args=[run.pk])
             link = format_html(' <a class="text-link" href="{}">run {}</a>', url, run.pk)
         return format_html("{} {} {}{}", shown, step, words, link)
 

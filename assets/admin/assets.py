@@ -14,9 +14,12 @@ from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from assets import delivering, files, processing, retention, usage
 from assets.admin.asset_facts import AssetFacts
+from assets.delivery import deliveries
+from assets.files import locations
+from assets.library import retention, usage
 from assets.models import Asset, AssetEvent, AssetStep, Destination
+from assets.processing import steps as processing
 from assets.views.media import link_to
 from station import audit
 from station.admin.base import EventInline, MachineAdmin, VisibleFilter, dialog, who
@@ -191,10 +194,10 @@ class AssetAdmin(AssetFacts, Operated, MachineAdmin):
 
         def act(asset: Asset) -> tuple[bool, str]:
             now = database_now()
-            if delivering.want(asset, destination, now=now, by=who(request)):
+            if deliveries.want(asset, destination, now=now, by=who(request)):
                 return True, f"it is on its way to {destination}"
             delivery = asset.deliveries.get(destination=destination)
-            if delivering.again(delivery, now=now, by=who(request)):
+            if deliveries.again(delivery, now=now, by=who(request)):
                 return True, f"it is on its way to {destination} again"
             return False, f"it is on its way to {destination} already"
 
@@ -211,7 +214,7 @@ class AssetAdmin(AssetFacts, Operated, MachineAdmin):
     )
     def link(self, request: HttpRequest, form: Any, object_id: int) -> HttpResponse:
         def act(asset: Asset) -> tuple[bool, str]:
-            name = "index.m3u8" if asset.state == State.LIVE else files.PROXY
+            name = "index.m3u8" if asset.state == State.LIVE else locations.PROXY
             return True, f"the link: {request.build_absolute_uri(link_to(asset, name))}"
 
         return self.do(request, object_id, "link", act)
@@ -366,9 +369,9 @@ class AssetAdmin(AssetFacts, Operated, MachineAdmin):
         if obj.state == State.LIVE and obj.booking_id:
             live = reverse("booking-frame", args=[obj.booking_id])
             return format_html('<img class="airlock-thumb" data-live-src="{}" src="{}" alt="">', live, BLANK)
-        if files.product(obj.pk, files.POSTER) is None:
+        if locations.product(obj.pk, locations.POSTER) is None:
             return mark_safe('<span class="airlock-thumb" aria-hidden="true"></span>')
-        url = reverse("media-product", args=[obj.pk, files.POSTER])
+        url = reverse("media-product", args=[obj.pk, locations.POSTER])
         return format_html('<img class="airlock-thumb" src="{}" alt="" loading="lazy">', url)
 
 

@@ -12,7 +12,7 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from assets import delivering
+from assets.delivery import deliveries
 from assets.models import Delivery, DeliveryAttempt, DeliveryEvent, Destination
 from station.admin.base import (
     EventInline,
@@ -157,7 +157,7 @@ class DeliveryAdmin(Operated, ReadOnlyRights, MachineAdmin):
     def give_up(self, request: HttpRequest, form: Any, object_id: int) -> HttpResponse:
         def act(delivery: Delivery) -> tuple[bool, str]:
             note = f"given up by {who(request)}"
-            return delivering.give_up(delivery, now=database_now(), by=who(request), note=note), "given up"
+            return deliveries.give_up(delivery, now=database_now(), by=who(request), note=note), "given up"
 
         return self.do(request, object_id, "give_up", act)
 
@@ -166,5 +166,5 @@ class DeliveryAdmin(Operated, ReadOnlyRights, MachineAdmin):
         self.do_all(request, queryset, "again", lambda delivery: self._again(request, delivery), "on their way again")
 
     def _again(self, request: HttpRequest, delivery: Delivery) -> tuple[bool, str]:
-        is_moved = delivering.again(delivery, now=database_now(), by=who(request))
+        is_moved = deliveries.again(delivery, now=database_now(), by=who(request))
         return is_moved, "it is on its way again" if is_moved else f"it is {delivery.state_word}"

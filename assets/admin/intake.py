@@ -9,15 +9,15 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
-from assets import intake
 from assets.admin.asset_facts import megabytes
+from assets.intake import imports
 from assets.models import Import, ImportEvent, WatchFolder
-from scheduling.models import Run
-from scheduling.wakeup import wake_scheduler
+from jobs.models import Run
 from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter, dialog, who
 from station.admin.operating import Operated
 from station.badges import stamp
 from station.clock import database_now
+from station.database.notify import wake_scheduler
 
 State = Import.State
 
@@ -82,7 +82,7 @@ class ImportAdmin(Operated, ReadOnlyRights, MachineAdmin):
     )
     def again(self, request: HttpRequest, form: Any, object_id: int) -> HttpResponse:
         def act(row: Import) -> tuple[bool, str]:
-            is_moved = intake.again(row, now=database_now(), by=who(request))
+            is_moved = imports.again(row, now=database_now(), by=who(request))
             return is_moved, "it is tried again" if is_moved else "its file is no longer there"
 
         return self.do(request, object_id, "again", act)

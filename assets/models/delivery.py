@@ -51,7 +51,7 @@ class Destination(models.Model):
         self.secrets_sealed = seal({"secret": secret}) if secret else ""
 
     def clean(self) -> None:
-        from assets.connectors import check_config
+        from assets.delivery.connectors import check_config
 
         try:
             has_secret = bool(self.secret)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from assets import files, processing
+from assets.files import locations
 from assets.models import Asset, AssetStep
-from scheduling.models import JobWorker, Run
+from assets.processing import steps as processing
+from jobs.models import JobWorker, Run
 from station.clock import database_now
 from testing.library import make_asset, make_clip
 from testing.processes import start_manage
@@ -82,6 +83,6 @@ def test_many_assets_with_a_worker_killed_every_five_seconds(
     assert steps.count() == COUNT * len(AssetStep.Kind)
     assert set(steps.values_list("times_done", flat=True)) == {1}
     assert not steps.exclude(error="").exists()
-    products = {path.name for asset in small_assets for path in files.products_dir(asset.pk).iterdir()}
-    assert products == set(files.PRODUCTS)
+    products = {path.name for asset in small_assets for path in locations.products_dir(asset.pk).iterdir()}
+    assert products == set(locations.PRODUCTS)
     print(f"{kills} kills; orphaned runs: {Run.objects.filter(attempt__gt=1).count()}")

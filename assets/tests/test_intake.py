@@ -11,10 +11,10 @@ from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from assets import intake, watching
-from assets.files import imports_dir, path_of
+from assets.files.locations import imports_dir, path_of
+from assets.intake import imports, watch_folders
 from assets.models import Asset, Import, WatchFolder
-from scheduling.models import Run
+from jobs.models import Run
 from station.clock import database_now
 from station.models import Alert
 from testing.fleet import HandWorker, work_off
@@ -40,13 +40,13 @@ def file(incoming: Path, stored_clip: Path) -> Path:
 
 
 def bring(path: Path, project: Any, way: str = Import.Way.FOLDER) -> Import:
-    row = intake.bring(path, project=project, way=way, now=database_now(), by="anna")
+    row = imports.bring(path, project=project, way=way, now=database_now(), by="anna")
     assert row is not None
     return row
 
 
 def done(row: Import) -> Import:
-    work_off(intake.JOB)
+    work_off(imports.JOB)
     row.refresh_from_db()
     return row
 
@@ -78,7 +78,7 @@ class TestTaking:
 
     def test_a_twin_in_the_trash_does_not_count(self, project: Any, file: Path, incoming: Path) -> None:
         """A-06: it will be gone; the new one stays."""
-        from assets import retention
+        from assets.library import retention
 
         first = done(bring(file, project)).asset
         assert first is not None
@@ -140,7 +140,7 @@ class TestTaking:
         path = incoming / "upload"
         path.write_bytes(stored_clip.read_bytes())
         name = "../../<script>alert(1)</script>\u202e.t/s"
-        row = intake.bring(path, project=project, way=Import.Way.FOLDER, now=database_now(), by="x", name=name)
+        row = imports.bring(path, project=project, way=Import.Way.FOLDER, now=database_now(), by="x", name=name)
         assert row is not None
         assert done(row).state == State.DONE
         found = [each for each in imports_dir().rglob("*") if each.is_file()]
@@ -151,7 +151,7 @@ class TestTaking:
     def test_a_worker_that_died_in_the_middle_is_followed_by_another(self, project: Any, file: Path) -> None:
         """A-06: the copy begins anew, the asset is made once."""
         row = bring(file, project)
-        worker = HandWorker(intake.JOB)
+        worker = HandWorker(imports.JOB)
         claimed = worker.claim()[0]
         worker.execute(claimed)  # it did everything, and died before it could say so
         Run.objects.filter(pk=claimed.id).update(state=Run.State.QUEUED, token=None)
@@ -163,10 +163,10 @@ class TestTaking:
     def test_an_import_whose_run_is_gone_is_refused_not_stuck(self, project: Any, file: Path) -> None:
         row = bring(file, project)
         Run.objects.all().delete()
-        watching.step(database_now())
+        watch_folders.step(database_now())
         row.refresh_from_db()
         assert (row.state, row.error) == (State.REFUSED, "its run is gone")
-        assert intake.again(row, now=database_now(), by="anna")
+        assert imports.again(row, now=database_now(), by="anna")
         assert done(row).state == State.DONE
 
     def test_the_command_takes_a_folder(self, project: Any, file: Path, incoming: Path, capsys: Any) -> None:
@@ -196,7 +196,7 @@ def test_two_workers_with_the_same_bytes_make_one_asset(project: Any, file: Path
 
     def work() -> None:
         try:
-            work_off(intake.JOB)
+            work_off(imports.JOB)
         except BaseException as error:
             faults.append(error)
         finally:
@@ -226,7 +226,7 @@ def watched(project: Any, incoming: Path) -> WatchFolder:
 
 def look(folder: WatchFolder, seconds: float) -> int:
     folder.refresh_from_db()
-    return watching.look(folder, database_now() + timedelta(seconds=seconds))
+    return watch_folders.look(folder, database_now() + timedelta(seconds=seconds))
 
 
 @pytest.mark.django_db
@@ -248,7 +248,7 @@ class TestWatching:
         bad.write_text("no picture " * 50)
         look(watched, 0)
         look(watched, 11)
-        work_off(intake.JOB)
+        work_off(imports.JOB)
         assert (incoming / "imported" / file.name).exists()
         assert (incoming / "refused" / "notes.txt").exists()
         assert not file.exists()
@@ -262,13 +262,13 @@ class TestWatching:
         assert look(watched, 11) == 1
         with file.open("ab") as handle:
             handle.write(b"\x47" * 188)
-        work_off(intake.JOB)
+        work_off(imports.JOB)
         row = Import.objects.get()
         assert (row.state, file.exists()) == (State.REFUSED, True)
         assert "changed after it was asked for" in row.error
         look(watched, 20)
         assert look(watched, 31) == 1
-        work_off(intake.JOB)
+        work_off(imports.JOB)
         assert Import.objects.filter(state=State.DONE).count() == 1
         assert (incoming / "imported" / file.name).exists()
 
@@ -277,12 +277,12 @@ class TestWatching:
         bad.write_text("no picture " * 50)
         look(watched, 0)
         look(watched, 11)
-        work_off(intake.JOB)
+        work_off(imports.JOB)
         row = Import.objects.get()
         assert row.source == str(incoming / "refused" / "notes.txt")
         [alert] = Alert.objects.filter(key=f"import_refused:{watched.pk}")
         assert "notes.txt" in alert.text
-        assert intake.again(row, now=database_now(), by="anna")
+        assert imports.again(row, now=database_now(), by="anna")
 
     def test_what_is_put_aside_never_takes_the_place_of_another(self, watched: WatchFolder, incoming: Path) -> None:
         """A-06: cards have files of the same name in their folders, and the refused one may be the only copy."""
@@ -291,7 +291,7 @@ class TestWatching:
             (incoming / card / "CLIP0001.txt").write_text(f"no picture, card {card} " * 50)
         look(watched, 0)
         look(watched, 11)
-        work_off(intake.JOB)
+        work_off(imports.JOB)
         kept = {path.read_text()[:18] for path in (incoming / "refused").iterdir()}
         assert kept == {f"no picture, card {card}" for card in "abc"}
 
@@ -301,13 +301,13 @@ class TestWatching:
         """A copy that keeps its dates is another file all the same."""
         look(watched, 0)
         look(watched, 11)
-        work_off(intake.JOB)
+        work_off(imports.JOB)
         found = stored_clip.stat()
         file.write_bytes(stored_clip.read_bytes())
         os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
         look(watched, 60)
         assert look(watched, 71) == 1
-        work_off(intake.JOB)
+        work_off(imports.JOB)
         assert Import.objects.filter(state=State.DUPLICATE).count() == 1
 
     def test_nobody_watches_what_is_another_projects(self, watched: WatchFolder, incoming: Path) -> None:
@@ -343,7 +343,7 @@ class TestWatching:
     def test_what_is_left_in_place_is_taken_once(self, watched: WatchFolder, file: Path) -> None:
         WatchFolder.objects.update(afterwards=WatchFolder.Afterwards.LEAVE)
         assert [look(watched, seconds) for seconds in (0, 11, 22, 33)] == [0, 1, 0, 0]
-        work_off(intake.JOB)
+        work_off(imports.JOB)
         assert file.exists()
         watched.refresh_from_db()
         assert [mark for *_, mark in watched.seen.values()] == ["taken"]
@@ -362,22 +362,22 @@ class TestWatching:
 
     def test_the_leader_has_it_looked_at_every_few_seconds(self, watched: WatchFolder) -> None:
         now = database_now()
-        assert watching.step(now) == now + timedelta(seconds=watching.LOOK_SECONDS)
-        assert Run.objects.filter(job__name=watching.JOB).count() == 1
-        watching.step(now + timedelta(seconds=1))
-        assert Run.objects.filter(job__name=watching.JOB).count() == 1
-        work_off(watching.JOB)
-        watching.step(now + timedelta(seconds=6))
-        assert Run.objects.filter(job__name=watching.JOB).count() == 2
+        assert watch_folders.step(now) == now + timedelta(seconds=watch_folders.LOOK_SECONDS)
+        assert Run.objects.filter(job__name=watch_folders.JOB).count() == 1
+        watch_folders.step(now + timedelta(seconds=1))
+        assert Run.objects.filter(job__name=watch_folders.JOB).count() == 1
+        work_off(watch_folders.JOB)
+        watch_folders.step(now + timedelta(seconds=6))
+        assert Run.objects.filter(job__name=watch_folders.JOB).count() == 2
 
     def test_without_folders_there_is_nothing_to_do(self, db: Any) -> None:
-        assert watching.step(database_now()) is None
+        assert watch_folders.step(database_now()) is None
         assert not Run.objects.exists()
 
 
 def test_the_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"1")
-    before = intake.fingerprint_of(path)
+    before = imports.fingerprint_of(path)
     os.utime(path, (1, 1))
-    assert intake.fingerprint_of(path) != before
+    assert imports.fingerprint_of(path) != before

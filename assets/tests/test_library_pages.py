@@ -9,9 +9,12 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from assets import delivering, files, intake, retention
+from assets.delivery import deliveries
+from assets.files import locations
+from assets.intake import imports
+from assets.library import retention
 from assets.models import Asset, AssetStep, Delivery, Destination, Import, RetentionRule, WatchFolder
-from scheduling.models import Run
+from jobs.models import Run
 from station.clock import database_now
 from station.models import AuditEntry, Project
 from testing.fleet import work_off
@@ -103,7 +106,7 @@ def test_the_page_says_everything_about_a_recording(operator: Client, recorded: 
 
 
 def test_the_list_shows_posters_and_finds_by_title(operator: Client, recorded: Asset) -> None:
-    folder = files.products_dir(recorded.pk)
+    folder = locations.products_dir(recorded.pk)
     folder.mkdir(parents=True)
     (folder / "poster.jpg").write_bytes(b"x")
     page = operator.get(reverse("admin:assets_asset_changelist")).content.decode()
@@ -115,7 +118,7 @@ def test_the_list_shows_posters_and_finds_by_title(operator: Client, recorded: A
 
 def test_what_is_foreign_is_not_there(stranger: Client, recorded: Asset, destination: Destination) -> None:
     """S-01: pages, buttons and lists."""
-    delivering.want(recorded, destination, now=database_now(), by="x")
+    deliveries.want(recorded, destination, now=database_now(), by="x")
     delivery = Delivery.objects.get()
     assert stranger.get(page_of(recorded)).status_code == 404
     assert stranger.get(reverse("admin:assets_delivery_change", args=[delivery.pk])).status_code == 404
@@ -204,7 +207,7 @@ def test_the_link_for_a_player_works(operator: Client, recorded: Asset) -> None:
     press(operator, recorded, "link")
     page = operator.get(page_of(recorded)).content.decode()
     link = page[page.index("/media/link/") :].partition("proxy.mp4")[0] + "proxy.mp4"
-    folder = files.products_dir(recorded.pk)
+    folder = locations.products_dir(recorded.pk)
     folder.mkdir(parents=True)
     (folder / "proxy.mp4").write_bytes(b"moving")
     assert b"".join(Client().get(link).streaming_content) == b"moving"
@@ -237,7 +240,7 @@ def test_an_upload_becomes_an_asset(operator: Client, project: Project, stored_c
     upload = SimpleUploadedFile("News of today.ts", stored_clip.read_bytes())
     answer = operator.post(reverse("import-media"), {"project": project.pk, "files": [upload]})
     assert answer.status_code == 302
-    work_off(intake.JOB)
+    work_off(imports.JOB)
     row = Import.objects.get()
     assert (row.state, row.name, row.requested_by) == (Import.State.DONE, "News of today.ts", "operator-news")
     assert not Path(row.source).exists()
@@ -248,7 +251,7 @@ def test_a_text_file_is_refused_on_the_page(operator: Client, project: Project) 
     """A-06, S-07"""
     upload = SimpleUploadedFile("notes.txt", b"not media at all " * 30)
     operator.post(reverse("import-media"), {"project": project.pk, "files": [upload]})
-    work_off(intake.JOB)
+    work_off(imports.JOB)
     row = Import.objects.get()
     page = operator.get(reverse("admin:assets_import_change", args=[row.pk])).content.decode()
     assert "notes.txt is not media that can be read" in page
@@ -348,8 +351,8 @@ def test_what_goes_shows_only_what_is_yours(stranger: Client, recorded: Asset, p
 
 
 def test_a_step_under_way_shows_how_far_it_is(operator: Client, recorded: Asset) -> None:
-    from assets import processing
+    from assets.processing import steps
 
-    processing.order(recorded, [AssetStep.Kind.PROXY], now=database_now(), by="x")
+    steps.order(recorded, [AssetStep.Kind.PROXY], now=database_now(), by="x")
     Run.objects.update(state=Run.State.RUNNING, progress_percent=42, progress_text="encoding")
     assert "42 % encoding" in operator.get(page_of(recorded)).content.decode()

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from assets import live, processing
+from assets.library import live
 from assets.models import Asset, AssetStep
+from assets.processing import steps
+from jobs.models import Run
 from nodes.models import Workload
-from scheduling.models import Booking, Run
+from scheduling.models import Booking
 from station.clock import database_now
 from station.models import Alert
 
@@ -275,7 +277,7 @@ def test_nothing_to_do_costs_little(django_assert_max_num_queries: Any) -> None:
     now = database_now()
     with django_assert_max_num_queries(6):
         assert live.step(now) is None
-    assert processing.unsettled() == []
+    assert steps.unsettled() == []
 
 
 def test_what_the_files_say_counts_in_the_end(booking: Booking) -> None:
@@ -305,7 +307,7 @@ def test_a_part_that_comes_back_makes_the_asset_complete(booking: Booking) -> No
     assert changes["is_complete"] is True
     Asset.objects.update(**changes)
     asset.refresh_from_db()
-    processing.settle(asset, now)
+    steps.settle(asset, now)
     assert asset.state == State.READY
 
 

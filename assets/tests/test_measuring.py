@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from assets import measuring
-from assets.decoding import Media, ignore_progress
+from assets.files.decoding import Media, ignore_progress
+from assets.processing import measuring
 from testing.library import TONE, make, make_clip, make_tone, make_troubled
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from assets import decoding, probing
-from assets.decoding import Media, NotDecoded, NotNow
+from assets.files import decoding, probing
+from assets.files.decoding import Media, NotDecoded, NotNow
 from testing.library import make, make_clip, make_tone
 
 # ruff: noqa: E501  (as ffmpeg says it)
@@ -141,10 +141,10 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 
 def test_without_a_cage_nothing_is_decoded(tmp_path: Path, monkeypatch: Any) -> None:
     """A machine that cannot keep ffmpeg in does not run it; the file is not to blame, and another may try."""
-    from worker import confine
+    from worker.media import sandbox
 
     def cannot(**kwargs: Any) -> None:
-        raise confine.CannotConfine("no filter is known for sparc")
+        raise sandbox.CannotConfine("no filter is known for sparc")
 
     monkeypatch.setattr(decoding, "Cage", cannot)
     with pytest.raises(NotNow, match="cannot keep ffmpeg away from the network"):

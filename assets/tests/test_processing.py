@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from assets import files, processing
+from assets.files import locations
 from assets.models import Asset, AssetPart, AssetStep
-from scheduling.jobs.finishing import Failure
-from scheduling.jobs.queueing import cancel
-from scheduling.models import Run
+from assets.processing import steps
+from jobs.models import Run
+from jobs.runs.finishing import Failure
+from jobs.runs.queue import cancel
 from station.clock import database_now
 from station.models import Alert
 from station.models.alert import Severity
@@ -22,11 +23,11 @@ from testing.media import decode
 pytestmark = pytest.mark.django_db
 
 Kind, State = AssetStep.Kind, Asset.State
-STEPS = [processing.job_of(kind) for kind in Kind]
+STEPS = [steps.job_of(kind) for kind in Kind]
 
 
 def process(asset: Asset) -> list[tuple[str, Any]]:
-    processing.order(asset, processing.FIRST, now=database_now(), by="test")
+    steps.order(asset, steps.FIRST, now=database_now(), by="test")
     done = work_off(*STEPS)
     asset.refresh_from_db()
     return done
@@ -42,14 +43,14 @@ def test_a_clip_goes_through_every_step_and_is_ready(asset: Asset, clip: Path) -
     assert asset.loudness_lufs == pytest.approx(-23, abs=0.4)
     assert len(asset.sha256) == 64
     assert asset.parts.get().sha256 == asset.sha256
-    folder = files.products_dir(asset.pk)
+    folder = locations.products_dir(asset.pk)
     assert sorted(path.name for path in folder.iterdir()) == ["filmstrip.jpg", "poster.jpg", "proxy.mp4"]
 
 
 def test_the_proxy_plays_while_it_loads(asset: Asset) -> None:
     """A-05: H.264 and AAC in MP4, the index in front."""
     process(asset)
-    proxy = files.products_dir(asset.pk) / files.PROXY
+    proxy = locations.products_dir(asset.pk) / locations.PROXY
     assert decode(proxy) == pytest.approx(50, abs=2)
     head = proxy.read_bytes()[:4096]
     assert head.find(b"moov") != -1
@@ -60,18 +61,18 @@ def test_the_pictures_are_what_they_should_be(asset: Asset) -> None:
     process(asset)
     import subprocess
 
-    from assets.probing import parse
+    from assets.files.probing import parse
     from testing.media import environment, ffmpeg
 
     sizes = {}
-    for name in (files.POSTER, files.FILMSTRIP):
-        path = files.products_dir(asset.pk) / name
+    for name in (locations.POSTER, locations.FILMSTRIP):
+        path = locations.products_dir(asset.pk) / name
         said = subprocess.run(
             [ffmpeg(), "-hide_banner", "-i", str(path)], env=environment(), capture_output=True, text=True, check=False
         )
         found = parse(said.stderr.splitlines())
         sizes[name] = (found.pictures[0].width, found.pictures[0].height)
-    assert sizes == {files.POSTER: (640, 360), files.FILMSTRIP: (4 * 160, 90)}
+    assert sizes == {locations.POSTER: (640, 360), locations.FILMSTRIP: (4 * 160, 90)}
 
 
 def test_an_asset_of_three_parts_is_processed_as_one(settings: Any, project: Any, media: Path) -> None:
@@ -84,7 +85,7 @@ def test_an_asset_of_three_parts_is_processed_as_one(settings: Any, project: Any
     process(asset)
     assert asset.state == State.PARTIAL
     assert asset.duration_seconds == pytest.approx(6, abs=0.3)
-    assert decode(files.products_dir(asset.pk) / files.PROXY) == pytest.approx(150, abs=3)
+    assert decode(locations.products_dir(asset.pk) / locations.PROXY) == pytest.approx(150, abs=3)
     assert len({part.sha256 for part in asset.parts.all()} | {asset.sha256}) >= 3
 
 
@@ -93,7 +94,7 @@ def test_sound_alone_gets_no_pictures(settings: Any, project: Any, media: Path) 
     process(asset)
     assert asset.state == State.READY
     assert not asset.steps.filter(kind=Kind.PICTURES).exists()
-    assert files.product(asset.pk, files.PROXY) is not None
+    assert locations.product(asset.pk, locations.PROXY) is not None
 
 
 def test_a_very_short_clip_is_processed(settings: Any, project: Any, media: Path) -> None:
@@ -114,7 +115,7 @@ def test_what_is_not_media_is_an_error_at_once(settings: Any, project: Any, medi
     path.write_text("not a picture\n" * 100)
     asset = make_asset(settings, project, path)
     process(asset)
-    from assets import live
+    from assets.library import live
 
     live.step(database_now())
     asset.refresh_from_db()
@@ -158,7 +159,7 @@ def test_a_part_on_a_machine_that_is_gone_does_not_cost_the_others(settings: Any
     assert asset.duration_seconds == pytest.approx(2, abs=0.3)
     assert [part.is_readable for part in asset.parts.order_by("number")] == [False, True]
     hidden.rename(parts[0])
-    processing.again(asset, [Kind.PROBE], now=database_now(), by="anna")
+    steps.again(asset, [Kind.PROBE], now=database_now(), by="anna")
     work_off_later(asset, 1)
     assert asset.duration_seconds == pytest.approx(4, abs=0.3)
     assert [part.frames for part in asset.parts.order_by("number")] == [50, 50]
@@ -174,14 +175,16 @@ def work_off_later(asset: Asset, rounds: int) -> None:
 
 
 def test_a_failed_proxy_leaves_the_asset_usable(asset: Asset, monkeypatch: Any) -> None:
-    from assets import jobs, live, products
-    from assets.decoding import NotDecoded
+    from assets import declared_jobs
+    from assets.files.decoding import NotDecoded
+    from assets.library import live
+    from assets.processing import products
 
     def fail(*args: Any, **kwargs: Any) -> int:
         raise NotDecoded("the encoder has no licence")
 
     monkeypatch.setattr(products, "make_proxy", fail)
-    assert jobs.products is products
+    assert declared_jobs.products is products
     process(asset)
     live.step(database_now())
     asset.refresh_from_db()
@@ -193,25 +196,25 @@ def test_a_failed_proxy_leaves_the_asset_usable(asset: Asset, monkeypatch: Any) 
 def test_each_step_can_be_done_again(asset: Asset) -> None:
     """A-05: the asset stays ready meanwhile, and the result is written anew."""
     process(asset)
-    (files.products_dir(asset.pk) / files.PROXY).unlink()
-    assert processing.again(asset, [Kind.PROXY], now=database_now(), by="anna") == 1
+    (locations.products_dir(asset.pk) / locations.PROXY).unlink()
+    assert steps.again(asset, [Kind.PROXY], now=database_now(), by="anna") == 1
     asset.refresh_from_db()
     assert asset.state == State.READY
     work_off(*STEPS)
-    assert files.product(asset.pk, files.PROXY) is not None
+    assert locations.product(asset.pk, locations.PROXY) is not None
     assert asset.steps.get(kind=Kind.PROXY).times_done == 1
 
 
 def test_asked_for_twice_it_is_done_once(asset: Asset) -> None:
     now = database_now()
-    assert processing.order(asset, [Kind.CHECKSUM], now=now, by="a") == 1
-    assert processing.order(asset, [Kind.CHECKSUM], now=now, by="b") == 0
+    assert steps.order(asset, [Kind.CHECKSUM], now=now, by="a") == 1
+    assert steps.order(asset, [Kind.CHECKSUM], now=now, by="b") == 0
     assert Run.objects.filter(job__name="assets.checksum").count() == 1
 
 
 def test_an_outcome_written_before_a_crash_is_not_written_again(asset: Asset) -> None:
     """A-05: the worker died between the outcome and the end of its run; whoever takes it over finds it done."""
-    processing.order(asset, [Kind.CHECKSUM], now=database_now(), by="test")
+    steps.order(asset, [Kind.CHECKSUM], now=database_now(), by="test")
     worker = HandWorker("assets.checksum")
     claimed = worker.claim()[0]
     worker.execute(claimed)  # and never finished
@@ -224,7 +227,7 @@ def test_an_outcome_written_before_a_crash_is_not_written_again(asset: Asset) ->
 
 def test_who_lost_the_run_cannot_write_its_outcome(asset: Asset) -> None:
     """A-05: a frozen worker comes back after another took over."""
-    processing.order(asset, [Kind.CHECKSUM], now=database_now(), by="test")
+    steps.order(asset, [Kind.CHECKSUM], now=database_now(), by="test")
     worker = HandWorker("assets.checksum")
     old = worker.claim()[0]
     Run.objects.filter(pk=old.id).update(state=Run.State.QUEUED, token=None)
@@ -237,21 +240,21 @@ def test_who_lost_the_run_cannot_write_its_outcome(asset: Asset) -> None:
 
 
 def test_a_step_whose_run_was_cancelled_does_not_stick(asset: Asset) -> None:
-    from assets import live
+    from assets.library import live
 
-    processing.order(asset, [Kind.PROBE], now=database_now(), by="test")
+    steps.order(asset, [Kind.PROBE], now=database_now(), by="test")
     cancel(Run.objects.get(), by="anna")
     live.step(database_now())
     asset.refresh_from_db()
     assert asset.state == State.ERROR
     assert asset.steps.get().failed_at is not None
-    processing.again(asset, [Kind.PROBE], now=database_now(), by="anna")
+    steps.again(asset, [Kind.PROBE], now=database_now(), by="anna")
     asset.refresh_from_db()
     assert asset.state == State.PROCESSING
 
 
 def test_drafts_of_a_killed_worker_are_swept(asset: Asset) -> None:
-    folder = files.products_dir(asset.pk) / ".proxy.mp4-abc123"
+    folder = locations.products_dir(asset.pk) / ".proxy.mp4-abc123"
     folder.mkdir(parents=True)
     (folder / "proxy.mp4").write_bytes(b"half")
     process(asset)
@@ -264,8 +267,8 @@ def test_a_path_that_leads_out_is_refused(asset: Asset, tmp_path: Path) -> None:
     (tmp_path / "secret.ts").write_bytes(b"x")
     part = asset.parts.get()
     part.path = "../secret.ts"
-    with pytest.raises(files.FileGone, match="leads out"):
-        files.path_of(part)
+    with pytest.raises(locations.FileGone, match="leads out"):
+        locations.path_of(part)
 
 
 def test_a_stub_of_a_killed_ffmpeg_does_not_cost_the_rest(settings: Any, project: Any, media: Path) -> None:
@@ -283,13 +286,13 @@ def test_a_stub_of_a_killed_ffmpeg_does_not_cost_the_rest(settings: Any, project
 
 def test_trouble_of_the_machine_is_not_the_files_fault(asset: Asset, monkeypatch: Any) -> None:
     """A-05: an ffmpeg that is killed, or a disk that is full, is tried again."""
-    from assets import decoding, probing
+    from assets.files import decoding, probing
 
     def die(*args: Any, **kwargs: Any) -> None:
         raise decoding.NotNow("ffmpeg was ended by signal 9")
 
     monkeypatch.setattr(probing, "run_ffmpeg", die)
-    processing.order(asset, [Kind.PROBE], now=database_now(), by="test")
+    steps.order(asset, [Kind.PROBE], now=database_now(), by="test")
     work_off(*STEPS)
     assert Run.objects.get(job__name="assets.probe").state == Run.State.RETRY
 
@@ -297,8 +300,8 @@ def test_trouble_of_the_machine_is_not_the_files_fault(asset: Asset, monkeypatch
 def test_the_library_leaves_room_for_recordings(asset: Asset, settings: Any) -> None:
     """R-18: proxies wait while the disk is nearly full."""
     settings.LIBRARY_FREE_MB = 10**9
-    with pytest.raises(files.NoRoom, match="kept for recordings"):
-        files.check_room()
+    with pytest.raises(locations.NoRoom, match="kept for recordings"):
+        locations.check_room()
 
 
 def test_a_probe_retried_by_hand_brings_the_asset_back(asset: Asset) -> None:
@@ -312,7 +315,7 @@ def test_a_probe_retried_by_hand_brings_the_asset_back(asset: Asset) -> None:
 
 def test_a_second_look_that_fails_takes_nothing_from_a_good_clip(asset: Asset, monkeypatch: Any) -> None:
     """A-05: another worker's ffmpeg is broken; yesterday's clip can be played and delivered all the same."""
-    from assets import decoding, probing
+    from assets.files import decoding, probing
 
     process(asset)
 
@@ -320,7 +323,7 @@ def test_a_second_look_that_fails_takes_nothing_from_a_good_clip(asset: Asset, m
         raise decoding.NotDecoded("Invalid data found")
 
     monkeypatch.setattr(probing, "run_ffmpeg", refuse)
-    assert processing.again(asset, [Kind.PROBE], now=database_now(), by="anna") == 1
+    assert steps.again(asset, [Kind.PROBE], now=database_now(), by="anna") == 1
     work_off(*STEPS)
     asset.refresh_from_db()
     assert asset.state == State.READY
@@ -336,5 +339,5 @@ def test_a_ready_clip_of_which_a_part_is_found_to_be_bad_is_partial(settings: An
     assert asset.state == State.READY
     Asset.objects.filter(pk=asset.pk).update(is_complete=False)
     asset.refresh_from_db()
-    processing.settle(asset, database_now())
+    steps.settle(asset, database_now())
     assert asset.state == State.PARTIAL

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from assets import delivering, files, retention, usage
+from assets.delivery import deliveries
+from assets.files import locations
+from assets.library import retention, usage
+from assets.library.usage import Use
 from assets.models import Asset, Delivery, RetentionRule
-from assets.usage import Use
 from station.clock import database_now
 from testing.library import make_asset
 
@@ -156,7 +158,7 @@ def test_what_came_into_use_while_in_the_trash_is_not_deleted(project: Any, old:
     users.used = {"Tonight": old[0].pk}
     later = database_now() + timedelta(hours=1)
     assert retention.apply(later) == {"trashed": 0, "purged": 0}
-    assert files.path_of(old[0].parts.get()).exists()
+    assert locations.path_of(old[0].parts.get()).exists()
 
 
 def test_live_and_undelivered_ones_stay(project: Any, old: list[Asset], destination: Any) -> None:
@@ -164,14 +166,14 @@ def test_live_and_undelivered_ones_stay(project: Any, old: list[Asset], destinat
     rule(project, max_age_days=1)
     Asset.objects.filter(pk=old[0].pk).update(state=State.LIVE)
     Asset.objects.filter(pk=old[1].pk).update(state=State.PROCESSING)
-    delivering.want(old[2], destination, now=database_now(), by="x")
+    deliveries.want(old[2], destination, now=database_now(), by="x")
     retention.apply(database_now())
     assert not {"Day 0", "Day 1", "Day 2"} & set(trashed())
 
 
 def test_only_what_was_delivered(project: Any, old: list[Asset], destination: Any) -> None:
     rule(project, max_age_days=1, only_delivered=True)
-    delivering.want(old[0], destination, now=database_now(), by="x")
+    deliveries.want(old[0], destination, now=database_now(), by="x")
     Delivery.objects.update(state=Delivery.State.DELIVERED)
     retention.apply(database_now())
     assert trashed() == ["Day 0"]
@@ -180,8 +182,8 @@ def test_only_what_was_delivered(project: Any, old: list[Asset], destination: An
 def test_after_its_days_in_the_trash_the_files_are_gone(project: Any, old: list[Asset]) -> None:
     """A-07: the row stays, with its history."""
     rule(project, max_count=9, trash_days=3)
-    path = files.path_of(old[0].parts.get())
-    products = files.products_dir(old[0].pk)
+    path = locations.path_of(old[0].parts.get())
+    products = locations.products_dir(old[0].pk)
     products.mkdir(parents=True)
     (products / "poster.jpg").write_bytes(b"x")
     now = database_now()
@@ -253,7 +255,7 @@ def test_where_it_is_used(old: list[Asset], users: Playlists) -> None:
 def test_withdrawn_everywhere_with_a_replacement(old: list[Asset], users: Playlists, destination: Any) -> None:
     """A-08"""
     users.used = {"Tonight": old[0].pk, "Other": old[1].pk}
-    delivering.want(old[0], destination, now=database_now(), by="x")
+    deliveries.want(old[0], destination, now=database_now(), by="x")
     count = usage.withdraw(old[0], reason="rights", replacement=old[2], now=database_now(), by="anna")
     assert count == 1
     assert users.used == {"Tonight": old[2].pk, "Other": old[1].pk}
@@ -278,7 +280,7 @@ def test_what_cannot_replace_it(old: list[Asset], project: Any) -> None:
 
 def test_a_crash_between_the_mark_and_the_files_is_ended_by_the_next_round(project: Any, old: list[Asset]) -> None:
     """A-07: what is deleted is gone from the disk, too, in the end."""
-    path = files.path_of(old[0].parts.get())
+    path = locations.path_of(old[0].parts.get())
     Asset.objects.filter(pk=old[0].pk).update(state=State.DELETED, trashed_at=database_now())
     retention.apply(database_now())
     assert not path.exists()
@@ -289,7 +291,7 @@ def test_a_folder_that_is_not_mounted_is_no_proof_that_files_are_gone(
     project: Any, old: list[Asset], settings: Any, tmp_path: Path
 ) -> None:
     """A-07: they are deleted when it is back."""
-    path = files.path_of(old[0].parts.get())
+    path = locations.path_of(old[0].parts.get())
     now = database_now()
     Asset.objects.filter(pk=old[0].pk).update(state=State.DELETED, trashed_at=now, state_since_at=now)
     away = tmp_path / "away"

@@ -9,8 +9,9 @@ import pytest
 from django.core import signing
 from django.test import Client
 
-from assets import files, ranges
+from assets.files import locations
 from assets.models import Asset
+from assets.views import byte_ranges
 from assets.views.media import SALT, link_to
 from station.clock import database_now
 
@@ -22,7 +23,7 @@ PROXY = bytes(range(256)) * 40
 
 @pytest.fixture
 def served(ready: Asset) -> Asset:
-    folder = files.products_dir(ready.pk)
+    folder = locations.products_dir(ready.pk)
     folder.mkdir(parents=True)
     (folder / "proxy.mp4").write_bytes(PROXY)
     (folder / "poster.jpg").write_bytes(b"\xff\xd8jpeg")
@@ -207,7 +208,7 @@ def test_a_live_playlist_is_for_who_may_see_the_booking(
     """A-09: playlist and segments of a recording that runs."""
     from assets.views import media
     from nodes.models import Node, Workload
-    from nodes.workerclient import Reply
+    from nodes.workloads.media_worker_client import Reply
     from scheduling.models import Booking, Recorder
 
     now = database_now()
@@ -249,5 +250,5 @@ def test_a_file_that_cannot_be_seen_is_404_not_500(viewer: Client, served: Asset
 
 
 def test_an_empty_file_has_no_ranges(tmp_path: Path) -> None:
-    assert ranges.parse_range("bytes=0-", 0) is None
-    assert ranges.parse_range("bytes=-5", 0) is None
+    assert byte_ranges.parse_range("bytes=0-", 0) is None
+    assert byte_ranges.parse_range("bytes=-5", 0) is None

@@ -14,10 +14,11 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from assets import files, ranges
+from assets.files import locations
 from assets.models import Asset
+from assets.views import byte_ranges
 from nodes import workloads
-from nodes.workerclient import WorkerSilent, fetch_preview
+from nodes.workloads.media_worker_client import WorkerSilent, fetch_preview
 from scheduling.models import Booking
 from station.rights import only_visible
 
@@ -98,10 +99,10 @@ def _granted(grant: str) -> Asset:
 
 
 def _send_product(request: HttpRequest, asset: Asset, name: str) -> HttpResponseBase:
-    path = files.product(asset.pk, name)
+    path = locations.product(asset.pk, name)
     if path is None:
         raise Http404("That is not made yet.")
-    return ranges.send(request, path, TYPES[path.suffix])
+    return byte_ranges.send(request, path, TYPES[path.suffix])
 
 
 def _send_original(request: HttpRequest, asset: Asset, number: int) -> HttpResponseBase:
@@ -109,11 +110,11 @@ def _send_original(request: HttpRequest, asset: Asset, number: int) -> HttpRespo
     if part is None:
         raise Http404("There is no such part.")
     try:
-        path = files.path_of(part)
-    except files.FileGone as error:
+        path = locations.path_of(part)
+    except locations.FileGone as error:
         raise Http404(str(error)) from error
     kind = TYPES.get(path.suffix.lower(), "application/octet-stream")
-    return ranges.send(request, path, kind, download_as=Path(part.path).name)
+    return byte_ranges.send(request, path, kind, download_as=Path(part.path).name)
 
 
 def _send_live(booking: Booking, name: str) -> HttpResponseBase:

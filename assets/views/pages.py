@@ -20,8 +20,9 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from assets import intake, retention
-from assets.files import NoRoom, check_room, imports_dir
+from assets.files.locations import NoRoom, check_room, imports_dir
+from assets.intake import imports
+from assets.library import retention
 from assets.models import Asset, Import, RetentionRule
 from station import audit
 from station.admin.base import who
@@ -44,7 +45,7 @@ class LimitedUpload(TemporaryFileUploadHandler):
     def new_file(self, *args: Any, **kwargs: Any) -> None:
         super().new_file(*args, **kwargs)
         self.file.close()  # Django's own lies in the system's temp folder, which may be small or in memory
-        folder = imports_dir() / intake.UPLOADS
+        folder = imports_dir() / imports.UPLOADS
         folder.mkdir(parents=True, exist_ok=True)
         self.file.file = tempfile.NamedTemporaryFile(dir=folder, prefix=".incoming-")  # noqa: SIM115
 
@@ -107,13 +108,13 @@ def _import_media(request: HttpRequest) -> HttpResponse:
 
 def take_upload(upload: UploadedFile, project: Project, by: str) -> Import:
     """Put it where the run finds it, in a folder of its own, under a name of ours."""
-    folder = imports_dir() / intake.UPLOADS / uuid.uuid4().hex
+    folder = imports_dir() / imports.UPLOADS / uuid.uuid4().hex
     folder.mkdir(parents=True)
     path = folder / "upload"
     stored: Any = upload.file
     stored.flush()
     os.link(stored.name, path)  # its first name goes when the request ends
-    row = intake.bring(
+    row = imports.bring(
         path, project=project, way=Import.Way.UPLOAD, now=database_now(), by=by, name=str(upload.name or "upload")
     )
     assert row is not None  # the folder is new

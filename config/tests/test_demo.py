@@ -6,22 +6,22 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from config import demo
-from nodes import health
+from config.demo import data
+from nodes.machines import health
 from nodes.models import Node
-from scheduling.manual import start_now, stop_now
 from scheduling.models import Recorder, Schedule
+from scheduling.recording.controls import start_now, stop_now
 from testing.engines import IMAGE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_it_is_made_once_and_what_people_change_is_left_alone(settings: Any, monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr(demo, "DOCKER_SOCKET", tmp_path / "no.sock")
-    first = demo.ensure_demo()
+    monkeypatch.setattr(data, "DOCKER_SOCKET", tmp_path / "no.sock")
+    first = data.ensure_demo()
     Recorder.objects.filter(name="Demo test pattern").update(name="Renamed")
 
-    second = demo.ensure_demo()
+    second = data.ensure_demo()
 
     assert first.password
     assert second.password is None
@@ -38,13 +38,13 @@ class TestWithDocker:
     @pytest.fixture(params=["docker"])
     def engine(self, request: pytest.FixtureRequest, settings: Any, monkeypatch: Any) -> Any:
         engine = request.getfixturevalue("get_engine")("a")
-        monkeypatch.setattr(demo, "DOCKER_SOCKET", engine.socket)
+        monkeypatch.setattr(data, "DOCKER_SOCKET", engine.socket)
         settings.WORKER_IMAGE = IMAGE
         settings.RECORDINGS_DIR.mkdir(parents=True)
         return engine
 
     def test_an_engine_with_the_image_is_used_and_records(self, engine: Any, control_ports: int) -> None:
-        demo.ensure_demo()
+        data.ensure_demo()
 
         node = Node.objects.get()
         assert node.address == engine.address
@@ -58,6 +58,6 @@ class TestWithDocker:
     def test_an_engine_without_the_image_is_not(self, engine: Any, settings: Any) -> None:
         settings.WORKER_IMAGE = "airlock-worker:absent"
 
-        demo.ensure_demo()
+        data.ensure_demo()
 
         assert Node.objects.get().address == "process"

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from config.postgres import EmbeddedServer
+from config.embedded_postgres import EmbeddedServer
 from config.tests.test_browser import chromium  # noqa: F401
 from config.tests.test_up import end_leftovers
 from testing.airlock import Airlock
@@ -31,7 +31,7 @@ from datetime import timedelta
 from assets.models import Destination
 from nodes.models import Node
 from scheduling.models import Recorder, Schedule
-from scheduling.wakeup import wake_scheduler
+from station.database.notify import wake_scheduler
 from station.clock import database_now, house_zone
 from station.models import Project
 told = json.loads({told!r})

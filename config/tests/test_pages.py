@@ -10,14 +10,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from assets.delivering import want
+from assets.delivery.deliveries import want
 from assets.models import Asset, Destination, Import, RetentionRule, WatchFolder
+from jobs.runs.queue import run_by_hand
+from jobs.runs.worker_records import register
 from nodes.models import Node, Port, Reservation, Workload
 from playout.models import AsRunEntry, Channel, ChannelOutput, Playlist, PlaylistItem, Recovery
-from scheduling.bookings import book
-from scheduling.calendars import make_feed
-from scheduling.jobs.fleet import register
-from scheduling.jobs.queueing import run_by_hand
+from scheduling.bookings.calendars import make_feed
+from scheduling.bookings.making import book
 from scheduling.models import Recorder, Schedule
 from station import audit, tokens
 from station.alerts import raise_alert

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.db import connection
 
 from assets.models import Asset, Delivery, Destination
-from scheduling.jobs.queueing import job_row
-from scheduling.loop import due_sql
+from jobs.runs.queue import job_row
+from scheduling.leader.loop import due_sql
 from station.clock import database_now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 STORED = 4000
 READ_AT_MOST = 100
 RUNS = """
-INSERT INTO scheduling_run (job_id, scope, run_at, key, owner, trigger, priority, turn, state, state_since_at,
+INSERT INTO jobs_run (job_id, scope, run_at, key, owner, trigger, priority, turn, state, state_since_at,
     created_at, requested_by, is_exclusive, is_reentrant, attempts_allowed, attempt, attempts_forgiven, worker_name,
     orphaned_times, cancel_reason, progress_text, error_code, error, errors)
 SELECT %(job)s, '', %(at)s + n * interval '1 s', '', '', 'queue', 0, n, %(state)s, %(at)s, %(at)s, '', false, true, 3,

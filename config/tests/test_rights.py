@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from nodes.models import Node, Workload
 from playout.models import Channel
-from scheduling.bookings import book
+from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder
 from station.models import AuditEntry, Membership, Project
 

@@ -10,11 +10,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from config.postgres import _binaries
+from config.embedded_postgres import _binaries
 from nodes.models import Workload
-from nodes.reconcile import reconcile
-from scheduling.manual import start_now, stop_now
+from nodes.workloads.reconcile import reconcile
 from scheduling.models import Recorder
+from scheduling.recording.controls import start_now, stop_now
 from testing.media import free_port, sender
 from testing.processes import database_url
 from testing.waiting import wait_until

@@ -36,7 +36,7 @@ def test_nothing_else_reads_the_environment() -> None:
     """STYLE: settings are read in config/settings.py only (the worker, a process runtime and `up` pass theirs on)."""
     allowed = {
         "config/settings.py",
-        "config/postgres.py",
+        "config/embedded_postgres.py",
         "nodes/runtimes/process.py",
         "config/management/commands/up.py",
     }

@@ -67,7 +67,7 @@ class Workload(Machine):
     is_wanted = models.BooleanField(default=True)
     epoch = models.BigIntegerField(default=0)
 
-    # One actor at a time talks to the runtime about this row; a crashed one's lease runs out (nodes.reconcile).
+    # One actor at a time talks to the runtime about this row; a crashed one's lease expires (nodes.workloads).
     leased_until_at = models.DateTimeField(null=True, editable=False)
     # Which leader's process holds it (0: a web process). A newer leader need not wait for a dead one's lease.
     lease_epoch = models.BigIntegerField(default=0, editable=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from nodes.runtimes.base import Unreachable
-from worker.parenthood import die_with
+from worker.process.parent_death import die_with
 
 REMOTE_SOCKET = "/var/run/docker.sock"
 _lock = threading.Lock()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from nodes import health
+from nodes.machines import health
 from nodes.models import Node
 from station.models import Alert
 from testing.waiting import wait_until

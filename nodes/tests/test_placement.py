@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from nodes.machines.placement import Needs, NoPlace, choose
+from nodes.machines.ports import port_of, reserve
 from nodes.models import Node, Workload
-from nodes.placement import Needs, NoPlace, choose
-from nodes.ports import port_of, reserve
 from nodes.workloads import want
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from nodes import reconcile, workloads
+from nodes import workloads
+from nodes.machines.call_pools import NodePools
 from nodes.models import Node, Workload
-from nodes.pools import NodePools
+from nodes.workloads import reconcile
 
 pytestmark = [pytest.mark.django_db]
 

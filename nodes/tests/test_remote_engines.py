@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nodes import health
+from nodes.machines import health
 from nodes.models import Node
 from nodes.runtimes import runtime_for, tunnel
 from nodes.runtimes.base import Status, Unreachable

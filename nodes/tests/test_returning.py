@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from nodes import stopping, workloads
+from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.runtimes.base import Observed, Status, Unreachable
+from nodes.workloads import stop
 
 pytestmark = [pytest.mark.django_db]
 
@@ -38,7 +39,7 @@ class Engine:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What workers were told by their own ports."""
     words: list[str] = []
-    monkeypatch.setattr(stopping, "tell", lambda workload, path, body: words.append(path))
+    monkeypatch.setattr(stop, "tell", lambda workload, path, body: words.append(path))
     return words
 
 
@@ -56,7 +57,7 @@ def lost(program: str = "playout", **changes: Any) -> Workload:
 def test_a_channel_that_nobody_took_over_goes_on_when_its_machine_is_back() -> None:
     """P-06: a fault of the network is over; that is no reason to take the picture away."""
     workload, engine = lost(), Engine()
-    stopping.clean_up(workload, engine)  # type: ignore[arg-type]
+    stop.clean_up(workload, engine)  # type: ignore[arg-type]
     workload.refresh_from_db()
     assert (workload.state, workload.exit_reason, workload.error) == (State.RUNNING, "", "")
     assert workload.deadline_at is not None
@@ -76,7 +77,7 @@ def test_what_nobody_needs_there_is_ended_when_its_machine_is_back(why: str) -> 
         )
         Workload.objects.filter(pk=other.pk).update(control_port=workload.control_port)
     engine = Engine()
-    stopping.clean_up(workload, engine)  # type: ignore[arg-type]
+    stop.clean_up(workload, engine)  # type: ignore[arg-type]
     workload.refresh_from_db()
     assert workload.state == State.LOST
     assert engine.stopped == [workload.name]
@@ -87,13 +88,13 @@ def test_a_lost_one_is_told_by_its_own_port_only_if_it_is_not_wanted(
     is_wanted: bool, words: list[str], told: list[str]
 ) -> None:
     """P-05, P-06: its engine is away, the worker may hear us."""
-    stopping.clean_up(lost(is_wanted=is_wanted), Engine(answers=False))  # type: ignore[arg-type]
+    stop.clean_up(lost(is_wanted=is_wanted), Engine(answers=False))  # type: ignore[arg-type]
     assert told == words
 
 
 def test_a_stop_reaches_the_worker_though_its_engine_is_away(told: list[str]) -> None:
     """P-05: moved or stopped, it must not go on sending (live-restore)."""
     workload = lost(state=State.RUNNING, is_wanted=False, deadline_at=timezone.now() + timedelta(seconds=30))
-    stopping.stop(workload, Engine(answers=False))  # type: ignore[arg-type]
+    stop.stop(workload, Engine(answers=False))  # type: ignore[arg-type]
     assert told == ["/stop"]
     assert workload.state == State.STOPPING

@@ -12,14 +12,14 @@ from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
 from assets.models import Asset
-from playout import transport
-from playout.inserting import Wish
+from playout.channels import controls
+from playout.lists.insertion import Wish
+from playout.lists.rundown import lists_of
 from playout.models import Channel, PlaylistItem
-from playout.rundown import lists_of
 from station.admin.base import dialog, who
 
 CLIPS_OFFERED = 300
-Act = Callable[[HttpRequest, Channel, dict[str, Any]], transport.Outcome]
+Act = Callable[[HttpRequest, Channel, dict[str, Any]], controls.Outcome]
 
 
 class CueForm(BaseDialogForm):
@@ -54,7 +54,7 @@ def button(word: str, label: str, icon: str, title: str, text: str, **more: Any)
     """One transport button: POST, with a confirmation, answered in words."""
 
     def press(self: Any, request: HttpRequest, form: forms.Form, object_id: int) -> Any:
-        return self.operate(request, object_id, lambda channel: transport.do(word, channel, by=who(request)))
+        return self.operate(request, object_id, lambda channel: controls.do(word, channel, by=who(request)))
 
     press.__name__ = f"{word}_channel"  # unfold finds actions by it
     return action(
@@ -84,12 +84,12 @@ def form_button(word: str, icon: str, title: str, text: str, form_class: type[fo
     )(press)
 
 
-def cue(request: HttpRequest, channel: Channel, told: dict[str, Any]) -> transport.Outcome:
-    return transport.command(channel, "cue", by=who(request), item=told["item"], take=told["take"])
+def cue(request: HttpRequest, channel: Channel, told: dict[str, Any]) -> controls.Outcome:
+    return controls.command(channel, "cue", by=who(request), item=told["item"], take=told["take"])
 
 
-def insert(request: HttpRequest, channel: Channel, told: dict[str, Any]) -> transport.Outcome:
+def insert(request: HttpRequest, channel: Channel, told: dict[str, Any]) -> controls.Outcome:
     """It changes the list, so it needs that right, too."""
     if not request.user.has_perm("playout.change_playlist", channel):
         raise PermissionDenied
-    return transport.insert(channel, Wish(told["asset"]), by=who(request), take=told["take"])
+    return controls.insert(channel, Wish(told["asset"]), by=who(request), take=told["take"])

@@ -18,11 +18,11 @@ from unfold.admin import TabularInline
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from playout import transport
 from playout.admin.buttons import CueForm, InsertForm, button, cue, form_button, insert
-from playout.days import day_of
+from playout.channels import controls
+from playout.channels.outputs import EXAMPLES, ONLY_ONE, TWICE
+from playout.lists.broadcast_days import day_of
 from playout.models import Channel, ChannelEvent, ChannelOutput, Recovery
-from playout.outputs import EXAMPLES, ONLY_ONE, TWICE
 from playout.views.channels import now_context
 from station.admin.base import (
     EventInline,
@@ -162,9 +162,7 @@ class ChannelAdmin(Operated, MachineAdmin):
             return False
         return super().has_delete_permission(request, obj)
 
-    def operate(
-        self, request: HttpRequest, object_id: int, act: Callable[[Channel], transport.Outcome]
-    ) -> HttpResponse:
+    def operate(self, request: HttpRequest, object_id: int, act: Callable[[Channel], controls.Outcome]) -> HttpResponse:
         channel: Channel = get_object_or_404(self.get_queryset(request), pk=object_id)
         if not self.has_operate_permission(request, channel):
             raise PermissionDenied

@@ -16,12 +16,12 @@ from unfold.decorators import action, display
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminSingleDateWidget, UnfoldAdminTextInputWidget
 
-from playout.copying import DayTaken, copy_to
+from playout.lists.copies import DayTaken, copy_to
+from playout.lists.list_timing import Plan, on_air_today, plan_of
 from playout.models import Playlist, PlaylistItem
-from playout.seconds import SecondsField
-from playout.timing import Plan, on_air_today, plan_of
 from station import audit
 from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, dialog, named, redirect_after_dialog, who
+from station.clock.lengths import SecondsField
 from station.rights import only_visible
 
 

@@ -12,11 +12,12 @@ from ninja.errors import HttpError
 from assets.models import Asset
 from nodes import workloads
 from nodes.models import Node
-from playout import exports, transport
-from playout.days import day_of, is_plannable
-from playout.inserting import Wish
+from playout.asrun import exports
+from playout.channels import controls
+from playout.lists.broadcast_days import day_of, is_plannable
+from playout.lists.insertion import Wish
 from playout.models import Channel, ChannelOutput, Playlist, PlaylistItem
-from station.answers import CONFLICT, UNPROCESSABLE, Answer, check, one, project_of, remove, store, told, visible
+from station.api_support import CONFLICT, UNPROCESSABLE, Answer, check, one, project_of, remove, store, told, visible
 
 channels = Router(tags=["channels"])
 OPERATE = "playout.operate_channel"
@@ -164,7 +165,7 @@ def cue(request: HttpRequest, pk: int, cued: CueIn) -> Answer:
     channel = one(Channel.objects.all(), request, pk)
     check(request, OPERATE, channel)
     item = one(PlaylistItem.objects.all(), request, cued.item)
-    return told(transport.command(channel, "cue", by=by(request), item=item, take=cued.take))
+    return told(controls.command(channel, "cue", by=by(request), item=item, take=cued.take))
 
 
 @channels.post("/{pk}/insert", response=Answer)
@@ -175,7 +176,7 @@ def insert(request: HttpRequest, pk: int, wanted: InsertIn) -> Answer:
     check(request, "playout.change_playlist", channel)
     asset = one(Asset.objects.all(), request, wanted.asset)
     wish = Wish(asset, wanted.in_seconds, wanted.out_seconds)
-    return told(transport.insert(channel, wish, by=by(request), take=wanted.take))
+    return told(controls.insert(channel, wish, by=by(request), take=wanted.take))
 
 
 @channels.get("/{pk}/as-run")
@@ -194,4 +195,4 @@ def steer(request: HttpRequest, pk: int, word: Literal["start", "stop", "play", 
     """What the buttons do. 409 with the reason where it cannot be done."""
     channel = one(Channel.objects.all(), request, pk)
     check(request, OPERATE, channel)
-    return told(transport.do(word, channel, by=by(request)))
+    return told(controls.do(word, channel, by=by(request)))

@@ -9,13 +9,13 @@ from django.utils import timezone
 from ninja import Field, Router, Schema, Status
 
 from assets.models import Asset
-from playout.copying import keep_known
+from playout.lists.copies import keep_known
+from playout.lists.list_timing import plan_of
+from playout.lists.rundown import MOST_ITEMS
 from playout.models import Channel, Playlist, PlaylistItem
-from playout.rundown import MOST_ITEMS
-from playout.timing import plan_of
 from scheduling.models import Recorder
 from station import audit
-from station.answers import check, one, project_of, remove, store, visible
+from station.api_support import check, one, project_of, remove, store, visible
 
 playlists = Router(tags=["playlists"])
 

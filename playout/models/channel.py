@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from nodes.models.node import label_validator
-from playout.outputs import ONLY_ONE, TWICE, OutputType, parse_output
+from playout.channels.outputs import ONLY_ONE, TWICE, OutputType, parse_output
 from station.sealing import CannotOpen, seal, unseal
 from station.states import Event, Machine
 

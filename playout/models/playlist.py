@@ -7,7 +7,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 
-from playout.days import FIRST_DAY, LAST_DAY, is_plannable
+from playout.lists.broadcast_days import FIRST_DAY, LAST_DAY, is_plannable
 
 
 class Playlist(models.Model):

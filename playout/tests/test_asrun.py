@@ -7,7 +7,7 @@ import pytest
 from django.db import connection, transaction
 
 from nodes.models import Node, Workload
-from playout import asrun
+from playout.asrun import collection
 from playout.models import AsRunEntry, Channel
 from station.clock import database_now
 from testing.waiting import wait_until
@@ -51,12 +51,12 @@ def test_a_move_by_hand_and_the_loop_never_wait_for_each_other(project: Any, mon
     AsRunEntry.objects.create(channel=channel, generation=1, seq=1, kind="slate", title="Slate", started_at=now)
     workload = Workload(owner=channel.owner, generation=1, node=node, progress={"asrun_revision": 3})
     told = {"entries": [line(1, "2026-11-17T20:00:01+00:00"), line(2, None)], "revision": 3, "is_all": True}
-    monkeypatch.setattr(asrun, "fetch", lambda workload, path: told)
+    monkeypatch.setattr(collection, "fetch", lambda workload, path: told)
     faults: list[Exception] = []
 
     def read() -> None:
         try:
-            asrun.collect(Channel.objects.get(pk=channel.pk), workload)
+            collection.collect(Channel.objects.get(pk=channel.pk), workload)
         except Exception as fault:
             faults.append(fault)
         finally:
@@ -67,7 +67,7 @@ def test_a_move_by_hand_and_the_loop_never_wait_for_each_other(project: Any, mon
         Channel.objects.filter(pk=channel.pk).update(restart_count=1)
         reader.start()
         wait_until(is_somebody_waiting, 20, "the reader waits for the channel")
-        asrun.close_open(channel, now, "moved", "by hand")
+        collection.close_open(channel, now, "moved", "by hand")
     reader.join(60)
     assert faults == []
     assert [entry.seq for entry in AsRunEntry.objects.filter(ended_at=None)] == [2]

@@ -12,10 +12,10 @@ from django.core.management.base import CommandError
 
 from nodes import workloads
 from nodes.models import Node, Workload
-from nodes.reconcile import reconcile
-from playout import failover, lifecycle, transport
-from playout.inserting import Wish
-from playout.lifecycle import advance, step
+from nodes.workloads.reconcile import reconcile
+from playout.channels import controls, failover, lifecycle
+from playout.channels.lifecycle import advance, step
+from playout.lists.insertion import Wish
 from playout.models import AsRunEntry, Channel, PlaylistItem, Recovery
 from station.clock import database_now
 from station.models import Alert
@@ -70,34 +70,34 @@ def item_on(channel: Any) -> str:
 
 def test_start_pause_skip_cue_and_stop_work_without_any_scheduler(channel: Any) -> None:
     """P-01, P-02, P-03: the same module for everybody; what went out is on record."""
-    outcome = transport.start(channel, by="anna")
+    outcome = controls.start(channel, by="anna")
     assert outcome.is_good, outcome.text
     assert outcome.text == "One is on air from local."
     assert channel.state == State.ON_AIR
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
-    assert transport.command(channel, "pause", by="anna").text == "One is paused."
+    assert controls.command(channel, "pause", by="anna").text == "One is paused."
     wait_until(lambda: item_on(channel) and workload_of(channel).progress["state"] == "paused", 10, "paused", pause=0.2)
-    assert transport.command(channel, "play", by="anna").is_good
+    assert controls.command(channel, "play", by="anna").is_good
     third = PlaylistItem.objects.get(position=2)
-    assert transport.command(channel, "cue", by="anna", item=third).is_good
-    assert transport.command(channel, "skip", by="anna").is_good
+    assert controls.command(channel, "cue", by="anna", item=third).is_good
+    assert controls.command(channel, "skip", by="anna").is_good
     wait_until(lambda: item_on(channel) == "clip2-30", 20, "the cued clip is on", pause=0.2)
     wait_until(lambda: AsRunEntry.objects.filter(reason="skipped").exists() or turn(channel), 10, "as-run", pause=0.2)
-    outcome = transport.stop(channel, by="anna")
+    outcome = controls.stop(channel, by="anna")
     assert outcome.text == "One is off air."
     entries = {entry.title: entry for entry in AsRunEntry.objects.filter(kind="asset")}
     assert entries["clip0-30"].reason == "skipped"
     assert entries["clip2-30"].item == third
     assert not AsRunEntry.objects.filter(ended_at=None).exists()
-    assert transport.stop(channel, by="anna").text == "One is off air."
-    assert not transport.command(channel, "skip", by="anna").is_good
+    assert controls.stop(channel, by="anna").text == "One is off air."
+    assert not controls.command(channel, "skip", by="anna").is_good
     events = [f"{event.old} -> {event.new}" for event in channel.events.all()]
     assert events == ["off_air -> starting", "starting -> on_air", "on_air -> stopping", "stopping -> off_air"]
 
 
 def test_a_killed_worker_is_brought_back_at_the_right_place(channel: Any, settings: Any) -> None:
     """P-04, P-05, P-07, P-08: restarted here, joined in progress, with the seconds off air on record."""
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
     began = AsRunEntry.objects.get(title="clip0-30").started_at
     os.kill(worker_pid(channel, settings), signal.SIGKILL)
@@ -113,7 +113,7 @@ def test_a_killed_worker_is_brought_back_at_the_right_place(channel: Any, settin
     progress = workload_of(channel).progress
     expected = (datetime.fromisoformat(progress["place"]["at"]) - began).total_seconds()
     assert progress["item"]["offset_seconds"] == pytest.approx(expected, abs=1.5)
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
     assert AsRunEntry.objects.filter(generation=1).exists()
     assert AsRunEntry.objects.filter(generation=2).exists()
 
@@ -125,7 +125,7 @@ def test_a_channel_that_keeps_dying_waits_for_a_person(channel: Any, settings: A
         Recovery.objects.create(
             channel=channel, kind="restart", reason="x", by="scheduler", lost_at=now, noticed_at=now, back_at=now
         )
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     os.kill(worker_pid(channel, settings), signal.SIGKILL)
     turn_until(channel, State.ERROR)
     [alert] = Alert.objects.filter(key=f"channel_error:{channel.owner}")
@@ -134,52 +134,52 @@ def test_a_channel_that_keeps_dying_waits_for_a_person(channel: Any, settings: A
     assert channel.state == State.ERROR, "a person must act"
     assert channel.next_attempt_at == now + timedelta(minutes=10)
     Recovery.objects.all().delete()
-    assert transport.start(channel, by="anna").is_good
+    assert controls.start(channel, by="anna").is_good
     alert.refresh_from_db()
     assert alert.state == Alert.State.RESOLVED
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_a_channel_for_which_nobody_came_is_tried_again(channel: Any, settings: Any) -> None:
     """P-05: off air for good helps nobody; when the ten minutes are over it is tried again."""
     settings.MAX_RECOVERIES = 0
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     os.kill(worker_pid(channel, settings), signal.SIGKILL)
     turn_until(channel, State.ERROR)
     Channel.objects.update(next_attempt_at=database_now())
     turn_until(channel, State.ON_AIR)
     assert not Alert.objects.filter(key=f"channel_error:{channel.owner}").exclude(state="resolved").exists()
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_an_edited_list_reaches_the_worker_and_what_is_on_stays_on(channel: Any) -> None:
     """P-01."""
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
     PlaylistItem.objects.filter(position=1).delete()
     wait_until(lambda: _next(channel) == "clip2-30", 20, "the worker knows the new list", pause=0.2)
     assert item_on(channel) == "clip0-30"
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_a_clip_nobody_had_planned_is_next_and_another_is_on_at_once(channel: Any, project: Any, settings: Any) -> None:
     """P-01, P-09: it stands in the list then, so a rescue finds it there."""
     news = make_asset(project, settings.RECORDINGS_DIR, "news-30", 30.0)
     flash = make_asset(project, settings.RECORDINGS_DIR, "flash-30", 30.0)
-    assert transport.insert(channel, Wish(news), by="anna") == transport.Outcome(False, "One is off air.")
-    transport.start(channel, by="anna")
+    assert controls.insert(channel, Wish(news), by="anna") == controls.Outcome(False, "One is off air.")
+    controls.start(channel, by="anna")
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
-    outcome = transport.insert(channel, Wish(news), by="anna")
-    assert outcome == transport.Outcome(True, "One has news-30 as its next item. It stands in Loop now.")
+    outcome = controls.insert(channel, Wish(news), by="anna")
+    assert outcome == controls.Outcome(True, "One has news-30 as its next item. It stands in Loop now.")
     assert _next(channel) == "news-30"
     assert item_on(channel) == "clip0-30"
-    assert transport.insert(channel, Wish(flash, in_seconds=5.0), by="anna", take=True).is_good
+    assert controls.insert(channel, Wish(flash, in_seconds=5.0), by="anna", take=True).is_good
     wait_until(lambda: item_on(channel) == "flash-30", 20, "it is on", pause=0.2)
     assert _next(channel) == "news-30"
     rows = PlaylistItem.objects.order_by("position")
     assert [row.shown_title for row in rows] == ["clip0-30", "flash-30", "news-30", "clip1-30", "clip2-30"]
     assert [row.position for row in rows] == [0, 1, 2, 3, 4]
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
     first = AsRunEntry.objects.get(title="clip0-30")
     assert not AsRunEntry.objects.filter(kind="slate", started_at__gt=first.started_at).exists(), (
         "a take shows no slate"
@@ -199,7 +199,7 @@ def test_without_a_node_it_keeps_trying_and_says_why(channel: Any) -> None:
     from django.test import override_settings
 
     with override_settings(MANUAL_WAIT_SECONDS=1):
-        outcome = transport.start(channel_wait, by="anna")
+        outcome = controls.start(channel_wait, by="anna")
     assert not outcome.is_good
     assert "is being drained" in outcome.text
     assert Alert.objects.filter(key=f"off_air:{channel.owner}").exclude(state="resolved").exists()
@@ -207,7 +207,7 @@ def test_without_a_node_it_keeps_trying_and_says_why(channel: Any) -> None:
     Channel.objects.update(next_attempt_at=None)
     turn_until(channel, State.ON_AIR)
     assert not Alert.objects.filter(key=f"off_air:{channel.owner}").exclude(state="resolved").exists()
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_a_failed_start_and_no_place_cost_one_pause_each(channel: Any, process_node: Any, monkeypatch: Any) -> None:
@@ -247,7 +247,7 @@ def test_a_move_by_hand_during_a_rescue_goes_where_it_was_told(
 
 def test_a_worker_that_stands_still_is_replaced(channel: Any, settings: Any) -> None:
     """P-04: health is progress, not an answer."""
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     first = workload_of(channel)
     Workload.objects.filter(pk=first.pk).update(progress={**first.progress, "last_frame_age_seconds": 60.0})
     channel.refresh_from_db()
@@ -256,12 +256,12 @@ def test_a_worker_that_stands_still_is_replaced(channel: Any, settings: Any) -> 
     turn_until(channel, State.ON_AIR)
     assert workload_of(channel).generation == 2
     assert "no frame goes out" in Recovery.objects.get().reason
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_no_output_no_start(channel: Any) -> None:
     channel.outputs.all().delete()
-    outcome = transport.start(channel, by="anna")
+    outcome = controls.start(channel, by="anna")
     assert not outcome.is_good
     assert "no output" in outcome.text
 
@@ -300,14 +300,14 @@ def test_the_loop_finds_a_wanted_channel(channel: Any) -> None:
     assert step(now) == now + timedelta(seconds=0.5)
     channel.refresh_from_db()
     assert channel.state == State.STARTING
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_the_secrets_of_an_output_are_sealed_and_stand_in_no_command_line(channel: Any, settings: Any) -> None:
     """S-05."""
     output = channel.outputs.create(type="srt", address="srt://127.0.0.1:9?passphrase=averysecretword")
     assert output.address == "srt://127.0.0.1:9"
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     workload = workload_of(channel)
     assert "averysecretword" not in str(workload.spec)
     from testing.processes import children_of
@@ -320,7 +320,7 @@ def test_the_secrets_of_an_output_are_sealed_and_stand_in_no_command_line(channe
 
     wait_until(is_seen, 20, "the sender is tried")
     assert not any("averysecretword" in command for command in commands)
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_commands_refuse_in_words_and_a_dry_run_changes_nothing(channel: Any, capsys: Any) -> None:
@@ -332,7 +332,7 @@ def test_commands_refuse_in_words_and_a_dry_run_changes_nothing(channel: Any, ca
         call_command("drain_node", "nowhere")
     with pytest.raises(CommandError, match="is off air"):
         call_command("failover_channel", "One")
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     for command in ("failover_channel", "failover_drill"):  # what is refused is refused beforehand, too
         with pytest.raises(CommandError, match="would not be moved: there is no other node that can take it"):
             call_command(command, "One", "--dry-run")
@@ -354,32 +354,32 @@ def test_commands_refuse_in_words_and_a_dry_run_changes_nothing(channel: Any, ca
     told = json.loads(capsys.readouterr().out)
     assert (told["text"], told["moved"]) == ("One would be moved from local to another.", False)
     assert not Recovery.objects.exists()
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_a_move_to_where_it_cannot_go_leaves_it_where_it_is(channel: Any) -> None:
     """P-11: labels, room and draining are asked before anything is ended; a card's machine is a person's choice."""
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     other = Node.objects.create(name="another", address="tcp://x.example:2376", media_dir="/m", state="up")
     Channel.objects.update(node_labels="studio")
     Node.objects.filter(name="local").update(labels="studio")
     channel.refresh_from_db()
-    outcome = transport.move(channel, by="anna")
+    outcome = controls.move(channel, by="anna")
     assert not outcome.is_good
     assert "no other node that can take it" in outcome.text
-    outcome = transport.move(channel, by="anna", to_node=other)
+    outcome = controls.move(channel, by="anna", to_node=other)
     assert "another: lacks the label studio" in outcome.text
     channel.outputs.create(type="decklink", address="0")
-    assert "say which machine has the cable" in transport.move(channel, by="anna").text
+    assert "say which machine has the cable" in controls.move(channel, by="anna").text
     assert channel.state == State.ON_AIR
     assert workload_of(channel).is_wanted
     assert not Recovery.objects.exists()
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_a_worker_that_never_gives_a_picture_is_given_up_in_time(channel: Any) -> None:
     """P-05: starting has a deadline, too; somebody is told, and another one is tried."""
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     first = workload_of(channel)
     now = database_now()
     Workload.objects.filter(pk=first.pk).update(progress={**first.progress, "frames": 0, "error": "no encoder"})
@@ -395,12 +395,12 @@ def test_a_worker_that_never_gives_a_picture_is_given_up_in_time(channel: Any) -
     assert channel.deadline_at > now
     turn_until(channel, State.ON_AIR)
     assert workload_of(channel).generation == 2
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_one_that_still_sends_is_waited_for_however_long_it_ran(channel: Any) -> None:
     """P-05: a move by hand: the old one was not told to stop yet, so the new one is not asked for."""
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     first = workload_of(channel)
     now = database_now()
     Workload.objects.filter(pk=first.pk).update(is_wanted=False, state_since_at=now - timedelta(hours=3))
@@ -411,7 +411,7 @@ def test_one_that_still_sends_is_waited_for_however_long_it_ran(channel: Any) ->
     turn_until(channel, State.ON_AIR)
     assert workload_of(channel).generation == 2
     assert Workload.objects.get(pk=first.pk).is_over
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 @pytest.mark.parametrize(("seen", "lingers"), [({"exit_code": 137}, False), ({"exit_code": None}, True)])
@@ -425,14 +425,14 @@ def test_one_whose_end_was_seen_is_not_waited_for(channel: Any, process_node: An
 
 def test_bars_on_air_are_told(channel: Any) -> None:
     """P-09: frames go out, nothing is moved; but somebody must know, and hear when it is over."""
-    transport.start(channel, by="anna")
+    controls.start(channel, by="anna")
     workload = workload_of(channel)
     key = f"bars:{channel.owner}"
     for progress, state in (({"bars_seconds": 30.0, "state": "slate"}, "open"), ({"state": "playing"}, "resolved")):
         workload.progress = {**workload.progress, "item": None, "bars_seconds": 0.0, **progress}
         lifecycle._watch_program(channel, workload, database_now())
         assert Alert.objects.get(key=key).state == state
-    transport.stop(channel, by="anna")
+    controls.stop(channel, by="anna")
 
 
 def test_where_it_failed_is_tried_last(channel: Any, process_node: Any) -> None:

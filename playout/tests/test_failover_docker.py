@@ -13,10 +13,10 @@ from django.core.management import call_command
 
 from nodes import workloads
 from nodes.models import Node, Workload
-from nodes.workerclient import fetch_status
+from nodes.workloads.media_worker_client import fetch_status
 from playout.models import AsRunEntry, Channel, Recovery
-from scheduling.wakeup import wake_scheduler
 from station.clock import database_now
+from station.database.notify import wake_scheduler
 from station.models import Alert
 from testing.channels import make_channel
 from testing.waiting import wait_until

@@ -8,15 +8,16 @@ from xml.etree import ElementTree
 import pytest
 from django.core.exceptions import ValidationError
 
+from assets.library.usage import uses_of, withdraw
 from assets.models import Asset, AssetPart
-from assets.usage import uses_of, withdraw
-from playout import asrun, exports, imports
-from playout.copying import DayTaken, copy_to
-from playout.days import begin_of, day_of, moment_on
+from playout.asrun import collection, exports
+from playout.channels.outputs import config_of, parse_output, port_needed
+from playout.lists import imports
+from playout.lists.broadcast_days import begin_of, day_of, moment_on
+from playout.lists.copies import DayTaken, copy_to
+from playout.lists.list_timing import on_air_today, plan, plan_of
+from playout.lists.rundown import rundown_of
 from playout.models import AsRunEntry, Channel, ChannelOutput, Playlist, PlaylistItem
-from playout.outputs import config_of, parse_output, port_needed
-from playout.rundown import rundown_of
-from playout.timing import on_air_today, plan, plan_of
 from scheduling.models import Recorder
 from station.clock import database_now
 
@@ -278,17 +279,17 @@ def line(key: str, began: datetime, ended: datetime | None = None, **more: Any) 
 def test_as_run_told_twice_is_written_once_and_only_one_is_open(channel: Channel) -> None:
     """P-10: append-only, one open entry per channel."""
     now = database_now()
-    asrun.write(channel, line("1", now), {})
-    asrun.write(channel, line("1", now), {})
-    asrun.write(channel, line("2", now + timedelta(seconds=5), seq=2), {})
+    collection.write(channel, line("1", now), {})
+    collection.write(channel, line("1", now), {})
+    collection.write(channel, line("2", now + timedelta(seconds=5), seq=2), {})
     first, second = AsRunEntry.objects.order_by("seq")
     assert (first.reason, first.ended_at) == ("lost", now + timedelta(seconds=5))
     assert second.ended_at is None
-    asrun.write(channel, line("1", now, now + timedelta(seconds=4), reason="played", frames=100), {})
+    collection.write(channel, line("1", now, now + timedelta(seconds=4), reason="played", frames=100), {})
     first.refresh_from_db()
     assert (first.reason, first.frames) == ("played", 100), "what the worker knows is better than what we guessed"
-    assert asrun.close_open(channel, now + timedelta(seconds=9), "lost", "gone") == 1
-    asrun.write(channel, line("2", now + timedelta(seconds=5), seq=2), {})
+    assert collection.close_open(channel, now + timedelta(seconds=9), "lost", "gone") == 1
+    collection.write(channel, line("2", now + timedelta(seconds=5), seq=2), {})
     second.refresh_from_db()
     assert second.reason == "lost", "an old word does not open it again"
     assert AsRunEntry.objects.count() == 2
@@ -297,9 +298,11 @@ def test_as_run_told_twice_is_written_once_and_only_one_is_open(channel: Channel
 def test_what_is_on_stays_on_though_something_else_was_passed_over_meanwhile(channel: Channel) -> None:
     """P-10: a fixed start that could not be shown leaves an entry that began later; the film goes on."""
     now = database_now()
-    asrun.write(channel, line("film", now, frames=100), {})
-    asrun.write(channel, line("bad", now + timedelta(seconds=5), now + timedelta(seconds=5), seq=2, reason="bad"), {})
-    asrun.write(channel, line("film", now, frames=250), {})
+    collection.write(channel, line("film", now, frames=100), {})
+    collection.write(
+        channel, line("bad", now + timedelta(seconds=5), now + timedelta(seconds=5), seq=2, reason="bad"), {}
+    )
+    collection.write(channel, line("film", now, frames=250), {})
     film = AsRunEntry.objects.get(seq=1)
     assert (film.ended_at, film.frames, film.reason) == (None, 250, "")
 
@@ -310,7 +313,7 @@ def test_what_a_lost_worker_showed_ends_with_its_last_known_frame(channel: Chann
     now = database_now()
     lines = [line("1", now, frames=100), line("1", now + timedelta(seconds=30), generation=2)]
     for told in reversed(lines) if is_late else lines:
-        asrun.write(channel, told, {})
+        collection.write(channel, told, {})
     first = AsRunEntry.objects.get(generation=1)
     assert (first.ended_at, first.reason) == (now + timedelta(seconds=4), "lost")
     assert AsRunEntry.objects.get(generation=2).ended_at is None
@@ -324,7 +327,7 @@ def test_as_run_knows_planned_and_actual_and_is_exported(channel: Channel, proje
     began = begin_of(DAY) + timedelta(seconds=61.5)
     ended = began + timedelta(seconds=60)
     told = line(str(second.pk), began, ended, title=clip.title, reason="played", note="fine")
-    asrun.write(channel, told, {})
+    collection.write(channel, told, {})
     entry = AsRunEntry.objects.get()
     assert entry.planned_at == begin_of(DAY) + timedelta(seconds=60)
     [row] = [exports.row_of(each) for each in exports.entries_of(channel, DAY)]

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_safe
 from assets.views.media import LIVE_NAME, TYPES
 from nodes import workloads
 from nodes.models import Workload
-from nodes.workerclient import WorkerSilent, fetch_preview
-from playout.asrun import today
+from nodes.workloads.media_worker_client import WorkerSilent, fetch_preview
+from playout.asrun.collection import today
 from playout.models import Channel, Recovery
 from station.badges import badge, state_badge
 from station.clock import spoken

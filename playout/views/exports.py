@@ -7,8 +7,8 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from playout import exports
-from playout.days import begin_of, day_of, is_plannable
+from playout.asrun import exports
+from playout.lists.broadcast_days import begin_of, day_of, is_plannable
 from playout.views.channels import visible_channel
 
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from assets.models import Asset
-from playout import imports
+from playout.lists import imports
 from playout.models import Playlist
 from station import audit
 from station.admin.base import who

@@ -15,11 +15,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from assets.models import Asset
-from playout.days import begin_of, day_of, is_plannable
+from playout.lists.broadcast_days import begin_of, day_of, is_plannable
+from playout.lists.list_timing import Plan, Planned, plan
 from playout.models import Channel, Playlist, PlaylistItem
-from playout.seconds import SecondsField
-from playout.timing import Plan, Planned, plan
 from scheduling.models import Recorder
+from station.clock.lengths import SecondsField
 from station.rights import only_visible
 
 MOST_ROWS = 2000

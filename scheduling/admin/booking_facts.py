@@ -8,7 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from scheduling import padding
+from scheduling.bookings import padding
 from scheduling.models import Booking
 from station.badges import badge, lines, stamp, state_badge
 from station.clock import house_time, spoken

@@ -7,9 +7,9 @@ from typing import Any
 from django import forms
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
-from scheduling import editing
 from scheduling.admin.feedback import explain
-from scheduling.bookings import BookingRefused, book
+from scheduling.bookings import changing
+from scheduling.bookings.making import BookingRefused, book
 from scheduling.models import Booking
 from scheduling.models.schedule import MAX_LENGTH
 from station.clock import database_now
@@ -47,7 +47,7 @@ class BookingForm(forms.ModelForm):
             except BookingRefused as refusal:
                 recorder = cleaned.get("recorder") or self.instance.recorder
                 self.add_error(None, explain(refusal, recorder, ends_at - starts_at, cleaned.get("title", "")))
-            except editing.NotPossible as fault:
+            except changing.NotPossible as fault:
                 self.add_error(None, str(fault))
         return cleaned
 
@@ -61,12 +61,12 @@ class BookingForm(forms.ModelForm):
             return
         stored = Booking.objects.select_related("recorder").get(pk=booking.pk)
         if "starts_at_0" in self.data and "starts_at" not in self.fields:
-            raise editing.NotPossible(f"{stored} is {stored.state_word} by now: only its end can be changed.")
+            raise changing.NotPossible(f"{stored} is {stored.state_word} by now: only its end can be changed.")
         if "starts_at" in self.changed_data:
             new_end = ends_at if "ends_at" in self.changed_data else stored.ends_at
-            editing.move_window(stored, starts_at, new_end, now=now, by=self.by)
+            changing.move_window(stored, starts_at, new_end, now=now, by=self.by)
         elif "ends_at" in self.changed_data:
-            editing.change_end(stored, ends_at, now=now, by=self.by)
+            changing.change_end(stored, ends_at, now=now, by=self.by)
         Booking.objects.filter(pk=booking.pk).update(title=cleaned.get("title", booking.title))
 
     def _post_clean(self) -> None:

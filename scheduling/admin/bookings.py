@@ -14,13 +14,14 @@ from django.urls import reverse
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
-from scheduling import editing, manual, padding
 from scheduling.admin.booking_facts import BookingFacts
 from scheduling.admin.booking_form import BookingForm
 from scheduling.admin.feedback import explain, tell
 from scheduling.admin.filters import OutcomeFilter, WhenFilter, is_first_look
-from scheduling.bookings import BookingRefused
+from scheduling.bookings import changing, padding
+from scheduling.bookings.making import BookingRefused
 from scheduling.models import Booking, BookingEvent
+from scheduling.recording import controls
 from station import audit
 from station.admin.base import EventInline, MachineAdmin, VisibleFilter, dialog, redirect_after_dialog, report, who
 from station.clock import database_now, house_time
@@ -32,11 +33,11 @@ BEFORE = (State.PLANNED, State.ARMED)
 # In which states each thing can be done; the buttons, the actions of the list and their refusals all follow this.
 POSSIBLE: dict[str, tuple[str, ...]] = {
     "start_early": (State.PLANNED,),
-    "stop": editing.RUNNING,
-    "extend": (*BEFORE, *editing.RUNNING),
+    "stop": changing.RUNNING,
+    "extend": (*BEFORE, *changing.RUNNING),
     "skip": BEFORE,
     "restore": (State.SKIPPED, State.CANCELLED),
-    "cancel": (*BEFORE, *editing.RUNNING),
+    "cancel": (*BEFORE, *changing.RUNNING),
 }
 
 
@@ -45,7 +46,7 @@ def _extension(minutes: int) -> Any:
 
     def extend(self: "BookingAdmin", request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         def act(booking: Booking) -> None:
-            manual.extend_booking(booking, minutes, by=who(request))
+            controls.extend_booking(booking, minutes, by=who(request))
             messages.success(request, f"{booking} ends {house_time(booking.ends_at)} now.")
 
         return self._do(request, object_id, act)
@@ -113,7 +114,7 @@ class BookingAdmin(BookingFacts, MachineAdmin):
         fixed = ["recorder"]
         if obj.state != State.PLANNED:
             fixed.append("starts_at")
-        if obj.state not in {*BEFORE, *editing.RUNNING}:
+        if obj.state not in {*BEFORE, *changing.RUNNING}:
             fixed += ["ends_at", "title"]
         return [*fixed, *self.facts]
 
@@ -192,7 +193,9 @@ class BookingAdmin(BookingFacts, MachineAdmin):
         dialog=dialog("Start it now?", "It starts at once instead of at its planned time and keeps its end.", "Start"),
     )
     def start_early(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        return self._do(request, object_id, lambda booking: tell(request, manual.start_early(booking, by=who(request))))
+        return self._do(
+            request, object_id, lambda booking: tell(request, controls.start_early(booking, by=who(request)))
+        )
 
     @action(
         description="Stop",
@@ -204,7 +207,7 @@ class BookingAdmin(BookingFacts, MachineAdmin):
     )
     def stop(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
         return self._do(
-            request, object_id, lambda booking: tell(request, manual.stop_booking(booking, by=who(request)))
+            request, object_id, lambda booking: tell(request, controls.stop_booking(booking, by=who(request)))
         )
 
     extend_15, extend_30, extend_60 = _extension(15), _extension(30), _extension(60)
@@ -251,7 +254,7 @@ class BookingAdmin(BookingFacts, MachineAdmin):
         except BookingRefused as refusal:
             text = explain(refusal, booking.recorder, booking.ends_at - booking.starts_at, booking.title)
             messages.warning(request, text)
-        except editing.NotPossible as fault:
+        except changing.NotPossible as fault:
             messages.warning(request, str(fault))
         else:
             audit.record(
@@ -260,15 +263,15 @@ class BookingAdmin(BookingFacts, MachineAdmin):
         return redirect_after_dialog(reverse("admin:scheduling_booking_change", args=[object_id]))
 
     def _skip(self, request: HttpRequest, booking: Booking) -> None:
-        if editing.skip(booking, now=database_now(), by=who(request)):
+        if changing.skip(booking, now=database_now(), by=who(request)):
             messages.success(request, f"{booking} ({house_time(booking.starts_at)}) is skipped.")
 
     def _restore(self, request: HttpRequest, booking: Booking) -> None:
-        editing.restore(booking, now=database_now(), by=who(request))
+        changing.restore(booking, now=database_now(), by=who(request))
         messages.success(request, f"{booking} ({house_time(booking.starts_at)}) is planned again.")
 
     def _cancel(self, request: HttpRequest, booking: Booking) -> None:
-        if manual.cancel_booking(booking, by=who(request)):
+        if controls.cancel_booking(booking, by=who(request)):
             messages.success(request, f"{booking} is {booking.state_word}.")
 
     # --- the same for many ---
@@ -276,7 +279,7 @@ class BookingAdmin(BookingFacts, MachineAdmin):
     @admin.action(description="Stop", permissions=["operate"])
     def stop_selected(self, request: HttpRequest, queryset: QuerySet[Booking]) -> None:
         def act(booking: Booking) -> tuple[bool, str]:
-            outcome = manual.stop_booking(booking, by=who(request))
+            outcome = controls.stop_booking(booking, by=who(request))
             return outcome.booking is not None and outcome.booking.is_over, outcome.text
 
         self._report(request, queryset, act, "stop", "stopped")
@@ -284,21 +287,21 @@ class BookingAdmin(BookingFacts, MachineAdmin):
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Booking]) -> None:
         def act(booking: Booking) -> tuple[bool, str]:
-            return manual.cancel_booking(booking, by=who(request)), booking.state_word
+            return controls.cancel_booking(booking, by=who(request)), booking.state_word
 
         self._report(request, queryset, act, "cancel", "cancelled")
 
     @admin.action(description="Skip", permissions=["operate"])
     def skip_selected(self, request: HttpRequest, queryset: QuerySet[Booking]) -> None:
         def act(booking: Booking) -> tuple[bool, str]:
-            return editing.skip(booking, now=database_now(), by=who(request)), booking.state_word
+            return changing.skip(booking, now=database_now(), by=who(request)), booking.state_word
 
         self._report(request, queryset, act, "skip", "skipped")
 
     @admin.action(description="Restore", permissions=["operate"])
     def restore_selected(self, request: HttpRequest, queryset: QuerySet[Booking]) -> None:
         def act(booking: Booking) -> tuple[bool, str]:
-            editing.restore(booking, now=database_now(), by=who(request))
+            changing.restore(booking, now=database_now(), by=who(request))
             return True, ""
 
         self._report(request, queryset, act, "restore", "planned again")
@@ -318,7 +321,7 @@ class BookingAdmin(BookingFacts, MachineAdmin):
                 return False, booking.state_word
             try:
                 is_good, text = act(booking)
-            except (BookingRefused, editing.NotPossible) as refusal:
+            except (BookingRefused, changing.NotPossible) as refusal:
                 return False, str(refusal)
             audit.record(who(request), done, booking)
             return is_good, text

@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from scheduling.bookings import BookingRefused
-from scheduling.manual import Outcome
+from scheduling.bookings.making import BookingRefused
 from scheduling.models import Booking, Recorder
+from scheduling.recording.controls import Outcome
 from station.clock import house_time
 
 

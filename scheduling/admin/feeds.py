@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from unfold.decorators import action
 
-from scheduling.calendars import make_feed
+from scheduling.bookings.calendars import make_feed
 from scheduling.models import CalendarFeed
 from station import audit
 from station.admin.base import StationAdmin, VisibleFilter, dialog, redirect_after_dialog, who

@@ -17,11 +17,11 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from scheduling import manual
 from scheduling.admin.feedback import tell
-from scheduling.bookings import hold_ports_anew
+from scheduling.bookings.making import hold_ports_anew
 from scheduling.models import Booking, Recorder
-from scheduling.sources import EXAMPLES, SECRET_NAMES, SourceType
+from scheduling.recorders.sources import EXAMPLES, SECRET_NAMES, SourceType
+from scheduling.recording import controls
 from scheduling.views.recorders import now_context
 from station.admin.base import StationAdmin, VisibleFilter, dialog, redirect_after_dialog, who
 from station.badges import badge, lines, stamp, state_badge
@@ -127,7 +127,7 @@ class RecorderAdmin(StationAdmin):
 
     @display(description="Now")
     def state_now(self, obj: Recorder) -> SafeString:
-        booking = manual.running_booking(obj)
+        booking = controls.running_booking(obj)
         return state_badge(booking) if booking else badge("idle" if obj.is_active else "off", "grey")
 
     @display(description="Node")
@@ -180,12 +180,12 @@ class RecorderAdmin(StationAdmin):
         return self._stop(request, object_id, reverse("admin:scheduling_recorder_changelist"))
 
     def _start(self, request: HttpRequest, object_id: int, back: str) -> HttpResponse:
-        outcome = manual.start_now(self._recorder(request, object_id), by=who(request))
+        outcome = controls.start_now(self._recorder(request, object_id), by=who(request))
         tell(request, outcome)
         return redirect_after_dialog(back)
 
     def _stop(self, request: HttpRequest, object_id: int, back: str) -> HttpResponse:
-        outcome = manual.stop_now(self._recorder(request, object_id), by=who(request))
+        outcome = controls.stop_now(self._recorder(request, object_id), by=who(request))
         tell(request, outcome)
         return redirect_after_dialog(back)
 

@@ -17,14 +17,14 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminS
 
 from scheduling.models import Booking, Schedule
 from scheduling.models.schedule import house_zone_name
-from scheduling.recurrence import WEEKDAY_WORDS
-from scheduling.replanning import discard, pause, replan, resume
+from scheduling.rules.recurrence import WEEKDAY_WORDS
+from scheduling.rules.replanning import discard, pause, replan, resume
 from scheduling.views.schedules import preview_context
-from scheduling.zones import zone_names
 from station import audit
 from station.admin.base import StationAdmin, VisibleFilter, dialog, redirect_after_dialog, report, who
 from station.badges import badge, stamp
 from station.clock import database_now
+from station.clock.zones import zone_names
 
 
 class ScheduleForm(forms.ModelForm):

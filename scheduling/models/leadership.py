@@ -1,4 +1,4 @@
-"""Who leads: one row, written on the leader's own connection only (scheduling/leader.py)."""
+"""Who leads: one row, written on the leader's own connection only (scheduling/leader/leader.py)."""
 
 from django.db import models
 

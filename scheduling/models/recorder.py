@@ -7,8 +7,8 @@ from django.core.validators import MaxValueValidator, RegexValidator
 from django.db import models
 
 from nodes.models.node import label_validator
-from scheduling.naming import DEFAULT_FOLDER, validate_template
-from scheduling.sources import SECRETS_OF_TYPE, SourceType, parse_source
+from scheduling.recorders.file_names import DEFAULT_FOLDER, validate_template
+from scheduling.recorders.sources import SECRETS_OF_TYPE, SourceType, parse_source
 from station.sealing import CannotOpen, seal, unseal
 
 

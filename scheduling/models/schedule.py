@@ -9,9 +9,9 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
-from scheduling import cron
-from scheduling.recurrence import MAX_COUNT, Kind, Rule, describe
-from scheduling.zones import UnknownZone, zone_of
+from scheduling.rules.recurrence import MAX_COUNT, Kind, Rule, describe
+from station.clock import cron
+from station.clock.zones import UnknownZone, zone_of
 
 LOCAL_FORMAT = "%Y-%m-%dT%H:%M:%S"
 MAX_LENGTH = timedelta(days=7)

@@ -9,9 +9,9 @@ import pytest
 from django.db import IntegrityError, connections
 from django.utils import timezone
 
+from nodes.machines.ports import PortTaken, port_of, release, reserve
 from nodes.models import Node, Reservation
-from nodes.ports import PortTaken, port_of, release, reserve
-from scheduling.bookings import BookingRefused, book, next_free
+from scheduling.bookings.making import BookingRefused, book, next_free
 from scheduling.models import Booking, Recorder
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from nodes.runtimes import installation
-from scheduling.manual import start_now, stop_now
 from scheduling.models import Recorder
+from scheduling.recording.controls import start_now, stop_now
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.docker]
 

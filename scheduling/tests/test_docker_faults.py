@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from nodes.models import Node, Workload
 from nodes.workloads import workload_name
-from scheduling.manual import start_now
 from scheduling.models import Booking, Recorder
+from scheduling.recording.controls import start_now
 from station.models import Alert
 from testing.media import decode
 from testing.waiting import wait_until

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from scheduling.leader import Leader, PoolingRefused, read_status
-from scheduling.loop import GLANCE, Loop
+from scheduling.leader.leader import Leader, read_status
+from scheduling.leader.loop import GLANCE, Loop
 from scheduling.models import Leadership, Recorder, Schedule
-from scheduling.wakeup import wake_scheduler
 from station.clock import database_now
+from station.database.notify import wake_scheduler
+from station.database.sessions import PoolingRefused
 from testing.media import free_port
 from testing.processes import manage
 from testing.waiting import wait_until
@@ -209,7 +210,7 @@ def test_an_idle_leader_asks_again_only_after_somebody_committed_something(
     settings: Any, project: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R-01: a tick of an idle house is a glance at the clock; whatever is committed is found by the very next one."""
-    settings.SCHEDULER_STEPS = ["scheduling.planning.step"]
+    settings.SCHEDULER_STEPS = ["scheduling.rules.planning.step"]
     questions: list[str] = []
     loop = Loop()
     loop.leader.open()
@@ -231,16 +232,16 @@ def test_an_idle_leader_asks_again_only_after_somebody_committed_something(
         values = {"kind": "daily", "first_on": due_at.date(), "start_time": time(20), "length": timedelta(hours=1)}
         Schedule.objects.create(name="News", recorder=recorder, created_by="test", plan_due_at=due_at, **values)
         assert tick() == [GLANCE, loop._question]
-        assert loop._due == {"scheduling.planning.step": due_at}
+        assert loop._due == {"scheduling.rules.planning.step": due_at}
         wait_until(lambda: tick() == [GLANCE], 20, "a tick without a question", pause=0.0)
-        assert loop._due == {"scheduling.planning.step": due_at}
+        assert loop._due == {"scheduling.rules.planning.step": due_at}
     finally:
         loop.leader.close()
 
 
 def test_a_notice_that_comes_with_an_answer_is_not_lost(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-01: committed a moment after the question was asked, it is not in the answer; so it is asked again at once."""
-    settings.SCHEDULER_STEPS = ["scheduling.planning.step"]
+    settings.SCHEDULER_STEPS = ["scheduling.rules.planning.step"]
     loop = Loop()
     loop.leader.open()
     try:

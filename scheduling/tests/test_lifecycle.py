@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from nodes import workloads
 from nodes.models import Node
-from scheduling import capturing, lifecycle
-from scheduling.bookings import book
-from scheduling.lifecycle import BACKOFF_SECONDS, advance, request_stop
-from scheduling.loop import Loop
+from scheduling.bookings.making import book
+from scheduling.leader.loop import Loop
 from scheduling.models import Booking, Recorder
+from scheduling.recording import lifecycle, workload_spec
+from scheduling.recording.lifecycle import BACKOFF_SECONDS, advance, request_stop
 from station.models import Alert
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -168,8 +168,8 @@ def test_a_node_that_filled_up_meanwhile_is_no_reason_to_wait(
     )
     workloads.want("x:1", node=full, program="capture", spec={}, secret={}, now=timezone.now())
     places = [full, free]
-    monkeypatch.setattr(capturing, "choose", lambda needs, now: places.pop(0))
-    workload = capturing.ask_for_worker(dispatched, timezone.now())
+    monkeypatch.setattr(workload_spec, "choose", lambda needs, now: places.pop(0))
+    workload = workload_spec.ask_for_worker(dispatched, timezone.now())
     assert workload is not None
     assert workload.node == free
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.models import Node, Reservation
-from scheduling.bookings import BookingRefused, book, hold_ports_anew
-from scheduling.editing import cancel, change_end, extend
+from scheduling.bookings.changing import cancel, change_end, extend
+from scheduling.bookings.making import BookingRefused, book, hold_ports_anew
+from scheduling.bookings.padding import share_gap, words
 from scheduling.models import Booking, Recorder
-from scheduling.padding import share_gap, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from scheduling import planning
-from scheduling.bookings import BookingRefused, book
-from scheduling.editing import NotPossible, extend, restore, skip
+from scheduling.bookings.changing import NotPossible, extend, restore, skip
+from scheduling.bookings.making import BookingRefused, book
 from scheduling.models import Booking, Recorder, Schedule
-from scheduling.planning import plan_ahead
-from scheduling.replanning import pause, replan, resume
+from scheduling.rules import planning
+from scheduling.rules.planning import plan_ahead
+from scheduling.rules.replanning import pause, replan, resume
 from station.models import Alert
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

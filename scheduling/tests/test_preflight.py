@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from nodes.machines.placement import Needs, choose
 from nodes.models import Node
-from nodes.placement import Needs, choose
-from scheduling import preflight
-from scheduling.bookings import PREFLIGHTS, book, first_preflight
-from scheduling.capturing import ask_for_worker
-from scheduling.forecast import bytes_needed
+from scheduling.bookings.making import PREFLIGHTS, book, first_preflight
 from scheduling.models import Booking, Recorder
+from scheduling.recording import preflight
+from scheduling.recording.disk_forecast import bytes_needed
+from scheduling.recording.workload_spec import ask_for_worker
 from station.models import Alert
 from testing.media import free_port, sender
 from testing.waiting import wait_until
@@ -37,7 +37,7 @@ def test_each_booking_is_looked_at_a_day_an_hour_and_five_minutes_before() -> No
 
 def test_the_step_looks_and_says_when_the_next_look_is_due(recorder: Recorder) -> None:
     """R-20: on the threads of the nodes; a good one raises nothing."""
-    from nodes.pools import pools
+    from nodes.machines.call_pools import pools
 
     now = timezone.now()
     booking = book(recorder, now + 25 * HOUR, now + 26 * HOUR, now=now)

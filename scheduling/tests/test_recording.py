@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from nodes.machines.call_pools import pools
 from nodes.models import Node, Workload
-from nodes.pools import pools
-from scheduling.loop import Loop
-from scheduling.manual import start_now, stop_now
+from scheduling.leader.loop import Loop
 from scheduling.models import Booking, Recorder
+from scheduling.recording.controls import start_now, stop_now
 from testing.media import decode, snapshot
 from testing.waiting import wait_until
 

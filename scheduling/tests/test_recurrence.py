@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling import cron
-from scheduling.recurrence import Kind, Rule, describe, describe_changes, occurrences, windows_between
-from scheduling.zones import UnknownZone, next_changes, to_local, to_utc, zone_names, zone_of
+from scheduling.rules.recurrence import Kind, Rule, describe, describe_changes, occurrences, windows_between
+from station.clock import cron
+from station.clock.zones import UnknownZone, next_changes, to_local, to_utc, zone_names, zone_of
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)

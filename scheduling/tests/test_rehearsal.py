@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from nodes.models import Node, Workload
-from scheduling.bookings import book
+from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder, Schedule
 from station.models import Alert
 from testing.processes import manage

@@ -10,10 +10,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduling.bookings import book
-from scheduling.calendars import MAX_BYTES, BadCalendar, feed_of, import_entries, make_feed, read_calendar
+from scheduling.bookings.calendars import MAX_BYTES, BadCalendar, feed_of, import_entries, make_feed, read_calendar
+from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder, Schedule
-from scheduling.punctuality import days
+from scheduling.recording.punctuality import days
 from station.clock import house_zone
 from station.models import AuditEntry, Project
 

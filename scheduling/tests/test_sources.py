@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.models import Recorder
-from scheduling.sources import full_url, is_listener, parse_source, port_needed, words_to_redact
+from scheduling.recorders.sources import full_url, is_listener, parse_source, port_needed, words_to_redact
 
 GOOD = [
     ("srt", "srt://encoder.example:9000", "srt://encoder.example:9000", {}),

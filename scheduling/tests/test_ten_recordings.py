@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.bookings import book
+from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder
 from station.clock import database_now
 from testing.media import decode

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
-from scheduling import calendars
+from scheduling.bookings import calendars
 from scheduling.models import Recorder
 from station import audit
 from station.admin.base import who

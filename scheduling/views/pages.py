@@ -12,8 +12,9 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from scheduling import leader, punctuality
+from scheduling.leader import leader
 from scheduling.models import Booking
+from scheduling.recording import punctuality
 from station.badges import badge, state_badge
 from station.clock import house_time
 from station.rights import is_administrator, only_visible, projects_with

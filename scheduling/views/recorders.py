@@ -9,9 +9,9 @@ from django.views.decorators.http import require_safe
 
 from nodes import workloads
 from nodes.models import Workload
-from nodes.workerclient import WorkerSilent, fetch_preview
-from scheduling.manual import running_booking
+from nodes.workloads.media_worker_client import WorkerSilent, fetch_preview
 from scheduling.models import Booking, Recorder
+from scheduling.recording.controls import running_booking
 from station.badges import state_badge
 from station.clock import spoken
 from station.rights import only_visible

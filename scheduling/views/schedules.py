@@ -13,11 +13,11 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from scheduling.cron import BadCron
 from scheduling.models import Schedule
-from scheduling.recurrence import describe_changes, occurrences
-from scheduling.zones import UnknownZone, zone_of
+from scheduling.rules.recurrence import describe_changes, occurrences
 from station.clock import spoken
+from station.clock.cron import BadCron
+from station.clock.zones import UnknownZone, zone_of
 
 SHOWN = 10
 

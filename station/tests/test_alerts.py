@@ -17,8 +17,7 @@ from django.core.exceptions import ValidationError
 from django.db import connection, connections
 from django.utils import timezone
 
-from station import delivery
-from station.alerts import acknowledge, raise_alert, resolve_alert
+from station.alerts import acknowledge, raise_alert, resolve_alert, sending
 from station.models import Alert, AlertDelivery, AlertRoute
 from station.models.alert import Severity
 from station.sealing import seal
@@ -103,7 +102,7 @@ def test_mail_goes_to_routes_of_the_severity_and_project(project: Any) -> None:
         )
     raised(severity=Severity.WARNING, project=project, text="It burns.")
 
-    delivery.send_due(timezone.now())
+    sending.send_due(timezone.now())
 
     assert sorted(message.to[0] for message in mail.outbox) == ["all@tv.example", "news@tv.example"]
     assert mail.outbox[0].subject == "[Airlock] raised: Fire in studio A"
@@ -118,7 +117,7 @@ def test_people_are_told_again_only_when_it_gets_worse_or_ends() -> None:
     raised(severity=Severity.CRITICAL)
     resolve_alert("fire", now=timezone.now())
 
-    delivery.send_due(timezone.now())
+    sending.send_due(timezone.now())
 
     assert [message.subject.split("]")[1].split(":")[0].strip() for message in mail.outbox] == [
         "raised",
@@ -130,7 +129,7 @@ def test_people_are_told_again_only_when_it_gets_worse_or_ends() -> None:
 def test_a_webhook_is_signed_and_carries_the_facts(hook: Any, webhook: AlertRoute) -> None:
     alert = raised(text="It burns.")
 
-    delivery.send_due(timezone.now())
+    sending.send_due(timezone.now())
 
     [(headers, body)] = hook.seen
     expected = hmac.new(b"shared secret", body, hashlib.sha256).hexdigest()
@@ -148,7 +147,7 @@ def test_a_failing_webhook_is_retried_with_growing_pauses_and_then_given_up(hook
     waits = []
     for _ in range(7):
         row = AlertDelivery.objects.get()
-        delivery.send(row, timezone.now())
+        sending.send(row, timezone.now())
         row.refresh_from_db()
         if row.next_attempt_at:
             waits.append(round((row.next_attempt_at - timezone.now()).total_seconds(), -1))
@@ -165,7 +164,7 @@ def test_a_redirect_is_not_followed(hook: Any, webhook: AlertRoute) -> None:
     hook.answers = [302]
     raised()
 
-    delivery.send_due(timezone.now())
+    sending.send_due(timezone.now())
 
     assert AlertDelivery.objects.get().last_error == "127.0.0.1 answered 302"
 
@@ -178,7 +177,7 @@ def test_a_webhook_cannot_reach_this_machine_or_the_metadata_service(host: str) 
     AlertRoute.objects.create(name="hook", channel="webhook", target=f"http://{host}:9/x", min_severity=10)
     raised()
 
-    delivery.send_due(timezone.now())
+    sending.send_due(timezone.now())
 
     error = AlertDelivery.objects.get().last_error
     assert "not allowed" in error or "has no address" in error
@@ -199,18 +198,18 @@ def test_two_loops_send_a_message_once(hook: Any, webhook: AlertRoute) -> None:
     row = AlertDelivery.objects.get()
     twin = AlertDelivery.objects.get()
 
-    assert delivery.send(row, timezone.now()) is True
-    assert delivery.send(twin, timezone.now()) is False
+    assert sending.send(row, timezone.now()) is True
+    assert sending.send(twin, timezone.now()) is False
     assert len(hook.seen) == 1
 
 
 def test_a_message_whose_sender_was_killed_is_sent_again_when_its_lease_is_over(hook: Any, webhook: AlertRoute) -> None:
     raised()
-    AlertDelivery.objects.update(attempts=1, next_attempt_at=timezone.now() + delivery.LEASE)
+    AlertDelivery.objects.update(attempts=1, next_attempt_at=timezone.now() + sending.LEASE)
 
-    assert delivery.send_due(timezone.now()) == 0
+    assert sending.send_due(timezone.now()) == 0
     assert hook.seen == []
-    delivery.send_due(timezone.now() + delivery.LEASE + timedelta(seconds=1))
+    sending.send_due(timezone.now() + sending.LEASE + timedelta(seconds=1))
 
     assert len(hook.seen) == 1
 
@@ -246,11 +245,11 @@ def test_the_step_sends_in_the_background_and_a_dead_target_delays_nobody(hook: 
     raised()
     began = time.monotonic()
 
-    assert delivery.step(timezone.now()) is not None
+    assert sending.step(timezone.now()) is not None
 
     assert time.monotonic() - began < 5
     wait_until(lambda: hook.seen, 30, "the other one is told")
     silent.close()
     wait_until(lambda: AlertDelivery.objects.get(route__name="silent").attempts, 30, "and this one was tried")
-    assert delivery._thread is not None
-    delivery._thread.join(30)
+    assert sending._thread is not None
+    sending._thread.join(30)

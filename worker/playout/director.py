@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from worker.playout.config import Item, PlayoutConfig, Rundown
-from worker.playout.lineup import MOST_AHEAD, Lineup
-from worker.playout.logbook import Logbook
-from worker.playout.picture import silence
+from worker.playout.asrun_log import Logbook
+from worker.playout.asrun_spool import Spool
 from worker.playout.pipes import Data
 from worker.playout.slots import FILLER, LIVE, SLATE, Slot, stamp
-from worker.playout.spool import Spool
+from worker.playout.upcoming import MOST_AHEAD, Lineup
+from worker.wire.channel import Item, PlayoutConfig, Rundown
+from worker.wire.picture import silence
 
 # How long something that is due and not ready may hold up the list.
 OPEN_PATIENCE_SECONDS = 5.0

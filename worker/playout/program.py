@@ -6,14 +6,14 @@ import threading
 import time
 from typing import Any
 
-from worker import exits
-from worker.config import ConfigError, read_line
-from worker.ffmpeg import find_binary
-from worker.httpd import Server
-from worker.playout.config import PlayoutConfig, parse_playout, parse_rundown
+from worker.media.ffmpeg import find_binary
+from worker.playout.asrun_spool import Spool, save_json
 from worker.playout.director import Director
-from worker.playout.spool import Spool, save_json
-from worker.playout.stage import Stage
+from worker.playout.main_loop import Stage
+from worker.process import exits
+from worker.process.http_server import Server
+from worker.wire.channel import PlayoutConfig, parse_playout, parse_rundown
+from worker.wire.configuration import ConfigError, read_line
 
 STOPPED, ISOLATED = "stopped", "isolated"
 LOOK_SECONDS = 0.5

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from worker.playout import order
-from worker.playout.config import Item
-from worker.playout.decoder import Decoder
-from worker.playout.spool import Entry
+from worker.playout import list_timing
+from worker.playout.asrun_spool import Entry
+from worker.playout.inputs.decoder import Decoder
+from worker.wire.channel import Item
 
 FILLER, SLATE, LIVE = "filler", "slate", "live"
 
@@ -65,7 +65,7 @@ class Slot:
         return self.is_hopeless and self.item.kind != LIVE
 
     def is_too_late(self, now: float) -> bool:
-        return order.is_too_late(self.item, now) and not self.is_forced
+        return list_timing.is_too_late(self.item, now) and not self.is_forced
 
     def why_hopeless(self) -> str:
         decoder = self.decoder

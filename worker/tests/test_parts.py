@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from worker.capture import escape_tee
-from worker.config import ConfigError, Source, inside
-from worker.journal import Journal
-from worker.redaction import redact
-from worker.sources import build_input, nth_decklink, quoted, with_numeric_host
+from worker.capture.journal import Journal
+from worker.capture.program import escape_tee
+from worker.media.sources import build_input, nth_decklink, quoted, with_numeric_host
+from worker.process.redaction import redact
+from worker.wire.configuration import ConfigError, Source, inside
 
 NOW = datetime(2026, 1, 16, 20, 0, tzinfo=UTC)
 

@@ -14,10 +14,10 @@ from testing.media import decode, environment, ffmpeg, free_port
 from testing.playing import asset, clips, playout, stamps
 from testing.processes import children_of, command_of
 from testing.waiting import wait_until
-from worker.ffmpeg import Binary
-from worker.playout import senders
-from worker.playout.config import Output
-from worker.playout.fan import Fan
+from worker.media.ffmpeg import Binary
+from worker.playout.outputs import senders
+from worker.playout.outputs.fan_out import Fan
+from worker.wire.channel import Output
 
 pytestmark = pytest.mark.paced
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from worker.ffmpeg import Binary
-from worker.playout.decoder import Decoder, Feed
-from worker.playout.picture import SAMPLE_BYTES, SAMPLE_RATE, Format
+from worker.media.ffmpeg import Binary
+from worker.playout.inputs.decoder import Decoder, Feed
+from worker.wire.picture import SAMPLE_BYTES, SAMPLE_RATE, Format
 
 pytestmark = pytest.mark.paced
 
@@ -96,7 +96,7 @@ def _take_all(decoder: Decoder, seconds: int, *, is_live: bool) -> tuple[int, in
 @pytest.fixture(autouse=True)
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """As few frames ahead as of 1080p50."""
-    monkeypatch.setattr("worker.playout.decoder.BUFFER_BYTES", 21 * PICTURE.frame_bytes)
+    monkeypatch.setattr("worker.playout.inputs.decoder.BUFFER_BYTES", 21 * PICTURE.frame_bytes)
 
 
 @pytest.mark.parametrize("behind", [0.02, 0.5, 1.0, 1.4])

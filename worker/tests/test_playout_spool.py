@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from testing.waiting import wait_until
-from worker.playout import spool
-from worker.playout.spool import Entry, Spool
+from worker.playout import asrun_spool
+from worker.playout.asrun_spool import Entry, Spool
 
 
 def begin(book: Spool, key: str) -> Entry:
@@ -19,7 +19,7 @@ def test_the_file_of_a_channel_that_is_on_for_months_stays_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P-10: a line every ten seconds of every thing on air; what is known of each is kept."""
-    monkeypatch.setattr(spool, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(asrun_spool, "MOST_BYTES", 20_000)
     book = Spool(tmp_path, 3)
     for number in range(10):
         entry = begin(book, str(number))

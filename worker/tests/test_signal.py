@@ -12,8 +12,8 @@ import pytest
 
 from testing.capturing import capture
 from testing.waiting import wait_until
-from worker import probe
-from worker.config import Source
+from worker.capture import probe
+from worker.wire.configuration import Source
 
 pytestmark = pytest.mark.paced
 

@@ -14,8 +14,8 @@ from testing.capturing import Worker, capture, seconds_between
 from testing.counted import counted_sender, numbers_in
 from testing.media import decode, free_port
 from testing.waiting import wait_until
-from worker.journal import Journal
-from worker.splitting import Splitter, Take
+from worker.capture.journal import Journal
+from worker.capture.splitting import Splitter, Take
 
 pytestmark = pytest.mark.paced
 

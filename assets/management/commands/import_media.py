@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from assets import intake, watching
+from assets.intake import imports, watch_folders
 from assets.models import Import
 from station.clock import database_now
 from station.models import Project
@@ -29,7 +29,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no project {options['project']}. There are: {known}.")
         if not path.exists():
             raise CommandError(f"{path} is not there.")
-        found = list(watching.files_in(path)) if path.is_dir() else [path]
+        found = list(watch_folders.files_in(path)) if path.is_dir() else [path]
         rows = []
         for file in found:
             rows.append({"file": str(file), "outcome": self._take(file, project, options["dry_run"])})
@@ -42,10 +42,10 @@ class Command(BaseCommand):
 
     def _take(self, file: Path, project: Project, is_dry: bool) -> str:
         try:
-            intake.check_source(file, Import.Way.FOLDER)
-        except intake.NotTaken as fault:
+            imports.check_source(file, Import.Way.FOLDER)
+        except imports.NotTaken as fault:
             return f"refused: {fault}"
         if is_dry:
             return "would be imported"
-        row = intake.bring(file, project=project, way=Import.Way.FOLDER, now=database_now(), by="import_media")
+        row = imports.bring(file, project=project, way=Import.Way.FOLDER, now=database_now(), by="import_media")
         return f"queued as {row.pk}" if row else "was asked for before"

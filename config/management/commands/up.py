@@ -18,8 +18,8 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from config.demo import Login, ensure_demo
-from config.postgres import keep_running
+from config.demo.data import Login, ensure_demo
+from config.embedded_postgres import keep_running
 from config.supervisor import Child, Supervisor
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}

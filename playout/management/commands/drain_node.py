@@ -4,10 +4,10 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from nodes.machines.node_controls import set_draining
 from nodes.models import Node, Workload
-from nodes.upkeep import set_draining
-from playout import transport
-from playout.commands import BY, PlayoutCommand, node_named, planned_move
+from playout.channels import controls
+from playout.channels.command_support import BY, PlayoutCommand, node_named, planned_move
 from playout.models import Channel
 
 
@@ -31,7 +31,7 @@ class Command(PlayoutCommand):
         moved: list[str] = []
         left: list[str] = []
         for channel in channels:
-            outcome = transport.move(channel, by=BY, reason=f"{node} is drained")
+            outcome = controls.move(channel, by=BY, reason=f"{node} is drained")
             (moved if outcome.is_good else left).append(outcome.text)
         words = [f"{node} gets no new work.", *moved, *left]
         self.answer(options, "\n".join(words), moved=moved, not_moved=left)

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from playout import transport
-from playout.commands import BY, PlayoutCommand, channel_named, node_named, planned_move
+from playout.channels import controls
+from playout.channels.command_support import BY, PlayoutCommand, channel_named, node_named, planned_move
 from playout.models import Channel
 
 
@@ -25,7 +25,7 @@ class Command(PlayoutCommand):
         if options["dry_run"]:
             self.answer(options, planned_move(channel, to_node), moved=False)
             return
-        outcome = transport.move(channel, by=BY, to_node=to_node, reason="moved from the command line")
+        outcome = controls.move(channel, by=BY, to_node=to_node, reason="moved from the command line")
         if not outcome.is_good:
             raise CommandError(outcome.text)
         self.answer(options, outcome.text, moved=True)

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from nodes import workloads
-from playout import transport
-from playout.commands import BY, PlayoutCommand, channel_named, planned_move
+from playout.channels import controls
+from playout.channels.command_support import BY, PlayoutCommand, channel_named, planned_move
 from playout.models import Channel, Recovery
 
 
@@ -33,7 +33,7 @@ class Command(PlayoutCommand):
         self.answer(options, text, drills=drills)
 
     def _move(self, channel: Channel, to_node: Any) -> dict[str, Any]:
-        outcome = transport.move(channel, by=BY, to_node=to_node, reason="drill")
+        outcome = controls.move(channel, by=BY, to_node=to_node, reason="drill")
         if not outcome.is_good:
             raise CommandError(outcome.text)
         done = Recovery.objects.filter(channel=channel).select_related("from_node", "to_node").latest("noticed_at")

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from nodes.upkeep import set_draining
-from playout.commands import BY, PlayoutCommand, node_named
+from nodes.machines.node_controls import set_draining
+from playout.channels.command_support import BY, PlayoutCommand, node_named
 
 
 class Command(PlayoutCommand):

@@ -5,12 +5,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scheduling.bookings import BookingRefused, book
+from scheduling.bookings.making import BookingRefused, book
 from scheduling.models import Recorder
-from scheduling.zones import UnknownZone, to_utc, zone_of
 from station import audit
 from station.clock import database_now, house_time
 from station.clock import house_zone as the_house
+from station.clock.zones import UnknownZone, to_utc, zone_of
 
 
 class Command(BaseCommand):

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scheduling.manual import start_now
 from scheduling.models import Recorder
+from scheduling.recording.controls import start_now
 
 
 class Command(BaseCommand):

@@ -8,10 +8,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from scheduling.models import Booking
-from scheduling.rehearsal import CannotRehearse, Happening, rehearse
-from scheduling.zones import UnknownZone, next_changes, to_utc, zone_of
+from scheduling.rules.rehearsal import CannotRehearse, Happening, rehearse
 from station.clock import house_zone
 from station.clock import spoken as spoken_span
+from station.clock.zones import UnknownZone, next_changes, to_utc, zone_of
 
 State = Booking.State
 LATE_SECONDS = 1.0

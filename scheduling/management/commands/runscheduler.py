@@ -8,9 +8,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError
 
-from nodes.pools import pools
-from scheduling.leader import PoolingRefused
-from scheduling.loop import Loop
+from nodes.machines.call_pools import pools
+from scheduling.leader.loop import Loop
+from station.database.sessions import PoolingRefused
 
 
 class Command(BaseCommand):

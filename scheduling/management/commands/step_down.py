@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scheduling.leader import read_status
-from scheduling.wakeup import STEP_DOWN, wake_scheduler
+from scheduling.leader.leader import read_status
+from station.database.notify import STEP_DOWN, wake_scheduler
 
 
 class Command(BaseCommand):

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scheduling.manual import stop_now
 from scheduling.models import Recorder
+from scheduling.recording.controls import stop_now
 
 
 class Command(BaseCommand):

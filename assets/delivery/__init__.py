@@ -1,0 +1,1 @@
+"""Delivery of assets to an external MAM."""

@@ -1,0 +1,1 @@
+"""How files come in: uploads, folders, watch folders."""

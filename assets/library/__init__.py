@@ -1,0 +1,1 @@
+"""Assets over their life: live, in use, kept, deleted."""

@@ -1,0 +1,298 @@
+"""From a booking to its asset: made when there is something to see, followed as it grows, filed when it ends.
+
+Whoever looks after a booking tells `follow`; what was missed because somebody crashed in between, `step` finds by
+index. Both may be called any number of times by any number of processes.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, transaction
+
+from assets.models import Asset, AssetPart
+from assets.processing import steps
+from nodes import workloads
+from scheduling.models import Booking
+from scheduling.recording.outcome import DISK_FULL, find_gaps, missing_of
+from station.alerts import raise_alert, resolve_alert
+from station.clock import house_zone, is_pretended
+from station.models.alert import Severity
+from station.states import SCHEDULER
+
+logger = logging.getLogger(__name__)
+
+State = Asset.State
+SYNC = timedelta(seconds=10)
+LOOK = timedelta(seconds=10)
+PER_STEP = 50
+# Why something is missing at an edge of the window.
+LATE, EARLY = "late_start", "early_end"
+EDGES = (LATE, EARLY)
+WITH = ("recorder", "recorder__project")
+DUE_SQL = """SELECT clock_timestamp() WHERE
+    EXISTS (SELECT FROM assets_asset WHERE state IN ('live', 'processing'))
+    OR EXISTS (SELECT FROM assets_assetstep WHERE done_at IS NULL AND failed_at IS NULL)
+    OR EXISTS (SELECT FROM scheduling_booking WHERE filed_at IS NULL AND size_bytes > 0
+               AND state IN ('completed', 'partial', 'failed', 'cancelled'))"""
+
+
+def step(now: datetime) -> datetime | None:
+    """File what ended, call out what is stale, and bring processing to its end; each asset on its own."""
+    for booking in Booking.objects.to_file().select_related(*WITH).order_by("id")[:PER_STEP]:
+        _alone(booking.owner, partial(file, booking, now))
+    for asset in Asset.objects.live().filter(state_since_at__lt=now - settings.LIVE_ASSET_TIMEOUT):
+        _alone(asset.owner, partial(call_out_if_stale, asset, now))
+    for pk in steps.unsettled(PER_STEP):
+        _alone(f"asset:{pk}", partial(steps.sweep, pk, now))
+    is_anything_going_on = Asset.objects.filter(state__in=Asset.live_states()).exists() or steps.is_under_way()
+    return now + LOOK if is_anything_going_on or Booking.objects.to_file().exists() else None
+
+
+def _alone(what: str, act: Callable[[], object]) -> None:
+    """A-04: one that throws does not keep the others from their turn."""
+    try:
+        act()
+    except (OperationalError, InterfaceError):
+        raise  # the database is away
+    except Exception:  # each on its own: the next step tries it again
+        logger.exception("An asset could not be looked after. what=%s", what)
+
+
+def follow(booking: Booking, now: datetime) -> None:
+    """The booking was looked after: take its asset along (see BOOKING_FOLLOWERS)."""
+    if not booking.size_bytes or booking.filed_at or is_pretended():
+        return
+    if booking.is_over:
+        file(booking, now)
+        return
+    asset = Asset.objects.filter(booking=booking).first() or make(booking, now)
+    if asset.state == State.ERROR and _is_moving(booking, now):
+        asset.move(State.LIVE, now=now, note="the picture is back", error="")
+        resolve_alert(f"stale:{asset.owner}", now=now, note="the picture is back")
+    if asset.state == State.LIVE and _is_news(asset, booking, now):
+        with transaction.atomic():
+            # Somebody may file it in this moment, with a later look than ours: then ours is old news.
+            locked = Asset.objects.select_for_update(skip_locked=True).filter(pk=asset.pk, state=State.LIVE)
+            if locked.first() is not None:
+                sync(asset, booking, now)
+
+
+def make(booking: Booking, now: datetime) -> Asset:
+    """A-01: the asset of a recording, live from its first byte."""
+    name = booking.title or booking.recorder.name
+    if booking.schedule_id or booking.is_manual or not booking.title:  # one of many: the moment tells them apart
+        name += f" {booking.starts_at.astimezone(house_zone()):%Y-%m-%d %H:%M}"
+    asset, is_new = Asset.objects.get_or_create(
+        booking=booking,
+        defaults={
+            "state": State.LIVE,
+            "state_since_at": now,
+            "project": booking.recorder.project,
+            "title": name,
+            "origin": Asset.Origin.RECORDING,
+            "created_at": now,
+            "created_by": booking.requested_by or SCHEDULER,
+            "wanted_from_at": booking.opens_at,
+            "wanted_until_at": booking.closes_at,
+        },
+    )
+    if is_new:
+        asset.events.create(at=now, old="", new=State.LIVE, by=SCHEDULER, note=f"recording {booking}")
+        logger.info("An asset is live. asset=%s booking=%s", asset.pk, booking.pk)
+    return asset
+
+
+def _is_news(asset: Asset, booking: Booking, now: datetime) -> bool:
+    """Another part or gap at once, mere growth every few seconds."""
+    counts = (len(booking.parts), len(booking.gaps))
+    known = (asset.part_count, sum(gap.get("reason") not in EDGES for gap in asset.gaps))
+    return asset.synced_at is None or now - asset.synced_at >= SYNC or counts != known
+
+
+def sync(asset: Asset, booking: Booking, now: datetime) -> None:
+    """Parts, gaps and completeness as the booking has them now."""
+    known = {part.number: part for part in asset.parts.all()}
+    for reported in booking.parts:
+        values = _part_values(booking, reported)
+        part = known.get(reported["number"])
+        if part is None:
+            AssetPart.objects.create(asset=asset, number=reported["number"], **values)
+        elif any(
+            getattr(part, name) != value for name, value in values.items()
+        ):  # of thousands only the last one grows
+            AssetPart.objects.filter(pk=part.pk).update(**values)
+    until = min(told_to_stop_at(booking) or now, booking.closes_at)
+    gaps = with_edges(booking.parts, booking.gaps, booking.opens_at, until if booking.is_over else None)
+    changes = {
+        "synced_at": now,
+        "part_count": len(booking.parts),
+        "gaps": gaps,
+        "wanted_from_at": booking.opens_at,
+        "wanted_until_at": until if booking.is_over else booking.closes_at,
+        "completeness_percent": completeness(booking.parts, booking.gaps, booking.opens_at, until),
+        "size_bytes": booking.size_bytes,
+        "frames": booking.frames,
+        "duration_seconds": round(sum(float(part.get("seconds", 0)) for part in booking.parts), 3),
+    }
+    Asset.objects.filter(pk=asset.pk).update(**changes)
+    for name, value in changes.items():
+        setattr(asset, name, value)
+
+
+def _part_values(booking: Booking, reported: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "node_id": reported.get("node"),
+        "path": f"{booking.folder}/{reported['file']}",
+        "first_frame_at": _moment(reported.get("first_frame_at")),
+        "last_frame_at": _moment(reported.get("last_frame_at")),
+        "frames": reported.get("frames", 0),
+        "seconds": reported.get("seconds", 0.0),
+        "size_bytes": reported.get("bytes", 0),
+        "end_reason": reported.get("end_reason", ""),
+    }
+
+
+def with_edges(
+    parts: list[dict[str, Any]], gaps: list[dict[str, Any]], wanted_from: datetime, wanted_until: datetime | None
+) -> list[dict[str, Any]]:
+    """Gaps, and what is missing before the first picture and after the last: a hole at an edge is a hole."""
+    firsts = [moment for part in parts if (moment := _moment(part.get("first_frame_at")))]
+    lasts = [moment for part in parts if (moment := _moment(part.get("last_frame_at")))]
+    edges = [(LATE, wanted_from, min(firsts, default=None)), (EARLY, max(lasts, default=None), wanted_until)]
+    found = [gap for gap in gaps if gap.get("reason") not in EDGES]
+    for reason, begin, end in edges:
+        if begin and end and (end - begin).total_seconds() > settings.TOLERATED_GAP_SECONDS:
+            seconds = round((end - begin).total_seconds(), 3)
+            stamps = {
+                "from_at": begin.isoformat(timespec="milliseconds"),
+                "to_at": end.isoformat(timespec="milliseconds"),
+            }
+            found.append({**stamps, "seconds": seconds, "reason": reason})
+    return sorted(found, key=lambda gap: str(gap["from_at"]))
+
+
+def completeness(
+    parts: list[dict[str, Any]], gaps: list[dict[str, Any]], wanted_from: datetime, wanted_until: datetime
+) -> float:
+    """How much of what was wanted is there, in percent."""
+    wanted = (wanted_until - wanted_from).total_seconds()
+    if wanted <= 0:
+        return 100.0
+    missing = min(missing_of(parts, gaps, wanted_from, wanted_until), wanted)
+    return round(100 * (1 - missing / wanted), 3)
+
+
+def refine(asset: Asset, lengths: dict[int, tuple[int, float]]) -> dict[str, Any]:
+    """What the files themselves say: frames and seconds of parts whose ffmpeg could not say goodbye.
+
+    Answers what changes for the asset: gaps and completeness follow from the parts.
+    """
+    if (not lengths and asset.is_complete) or asset.wanted_from_at is None or asset.wanted_until_at is None:
+        return {}
+    parts: list[dict[str, Any]] = []
+    for part in asset.parts.order_by("number"):
+        if part.number in lengths and part.first_frame_at is not None:
+            part.frames, part.seconds = lengths[part.number]
+            part.last_frame_at = part.first_frame_at + timedelta(seconds=part.seconds)
+            part.save(update_fields=["frames", "seconds", "last_frame_at"])
+        moments = {"first_frame_at": part.first_frame_at, "last_frame_at": part.last_frame_at}
+        known = {name: moment.isoformat() for name, moment in moments.items() if moment}
+        parts.append({**known, "end_reason": part.end_reason, "frames": part.frames})
+    for before, after in itertools.pairwise(parts):  # what overlaps is there once
+        if before.get("last_frame_at") and after.get("first_frame_at"):
+            before["last_frame_at"] = min(before["last_frame_at"], after["first_frame_at"])
+    gaps = with_edges(parts, find_gaps(parts, asset.gaps), asset.wanted_from_at, asset.wanted_until_at)
+    missing = missing_of(parts, gaps, asset.wanted_from_at, asset.wanted_until_at)
+    return {
+        "gaps": gaps,
+        "is_complete": _was_complete(asset) and missing <= settings.TOLERATED_GAP_SECONDS,
+        "frames": sum(part["frames"] for part in parts),
+        "completeness_percent": completeness(parts, gaps, asset.wanted_from_at, asset.wanted_until_at),
+    }
+
+
+def _was_complete(asset: Asset) -> bool:
+    """By its recording, if it has one: a part that could not be seen once may be there by now."""
+    if asset.booking is None:
+        return asset.is_complete
+    return asset.booking.state == Booking.State.COMPLETED
+
+
+def file(booking: Booking, now: datetime) -> None:
+    """The recording is over: what it left is the library's from now on, once, whoever notices first."""
+    asset = Asset.objects.filter(booking=booking).first() or make(booking, now)
+    with transaction.atomic():
+        locked = Asset.objects.select_for_update(skip_locked=True).filter(pk=asset.pk).first()
+        if locked is None:
+            return  # somebody is at it; the next look finds it again
+        asset = locked
+        if not Booking.objects.filter(pk=booking.pk, filed_at=None).update(filed_at=now):
+            return
+        booking.filed_at = now
+        if asset.state == State.DELETED:
+            return
+        sync(asset, booking, now)
+        if asset.state not in {State.LIVE, State.ERROR}:  # processed by hand before its recording ended
+            steps.order(asset, steps.FIRST, now=now, by=SCHEDULER)
+            return
+        is_complete = booking.state == Booking.State.COMPLETED
+        note = f"the recording ended {booking.state_word}"
+        if not asset.move(State.PROCESSING, now=now, note=note, is_complete=is_complete, error=""):
+            return
+        steps.order(asset, steps.FIRST, now=now, by=SCHEDULER)
+        resolve_alert(f"stale:{asset.owner}", now=now, note="the recording ended")
+    logger.info("An asset is filed. asset=%s booking=%s", asset.pk, booking.pk)
+
+
+def told_to_stop_at(booking: Booking) -> datetime | None:
+    """When the recording was to end, as it came: the end of its window, or somebody's word. A full disk is neither."""
+    if booking.outcome == DISK_FULL:
+        return booking.closes_at
+    stops = booking.events.filter(new__in=[Booking.State.STOPPING, Booking.State.CANCELLING])
+    return stops.order_by("at").values_list("at", flat=True).first()
+
+
+def last_progress_at(asset: Asset) -> datetime:
+    """The newest sign that something was recorded."""
+    booking = asset.booking
+    signs = [asset.state_since_at]
+    if booking is not None:
+        workload = workloads.latest(booking.owner)
+        signs += [workload.progress_at] if workload and workload.progress_at else []
+        signs += [moment for part in booking.parts if (moment := _moment(part.get("last_frame_at")))]
+    return max(signs)
+
+
+def call_out_if_stale(asset: Asset, now: datetime) -> bool:
+    """A-02: only what has made no progress for long is an error; a healthy recording may last as long as it likes."""
+    silent = now - last_progress_at(asset)
+    if silent < settings.LIVE_ASSET_TIMEOUT:
+        return False
+    minutes = int(silent.total_seconds() // 60)
+    note = f"nothing was recorded for {minutes} minutes"
+    if not asset.move(State.ERROR, now=now, note=note, error=f"Live, but {note}."):
+        return False
+    raise_alert(
+        f"stale:{asset.owner}",
+        f"{asset} is live, but {note}",
+        now=now,
+        severity=Severity.CRITICAL,
+        text="See its booking and recorder. If the picture comes back, it goes on by itself.",
+        subject=asset.owner,
+        project=asset.project,
+    )
+    return True
+
+
+def _is_moving(booking: Booking, now: datetime) -> bool:
+    moments = [_moment(part.get("last_frame_at")) for part in booking.parts]
+    return any(moment and now - moment < SYNC for moment in moments)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

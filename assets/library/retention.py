@@ -1,0 +1,323 @@
+"""What goes, when and why: rules per project, a hold, a trash, and a list of all that before it happens (A-07).
+
+Nothing that is used, held, live, being processed or on its way to the MAM is ever touched. What goes, goes to the trash
+first and can be restored from there; only when its days in the trash are over its files are deleted. The row stays,
+with its history.
+"""
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import QuerySet, prefetch_related_objects
+
+from assets.files.locations import products_dir, root_of
+from assets.library.usage import Use, uses_of
+from assets.models import Asset, Delivery, RetentionRule
+from jobs.runs.queue import cancel_of
+from station.states import SCHEDULER
+
+logger = logging.getLogger(__name__)
+
+State = Asset.State
+DEFAULT_TRASH = timedelta(days=7)
+# While the disk is short, the trash is emptied early: of what rules put there, and of what people did.
+LEAST_TRASH, LEAST_TRASH_BY_HAND = timedelta(hours=1), timedelta(days=1)
+# Files of a deleted asset whose folder nobody has seen for so long are gone.
+GONE_AFTER = timedelta(days=7)
+
+
+class NotPossible(Exception):
+    """It cannot be done; the text says why."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a rule says about one asset: when it goes to the trash and why, or what keeps it."""
+
+    asset: Asset
+    goes_at: datetime | None
+    reason: str
+    kept_because: str = ""
+
+    @property
+    def goes_now(self) -> bool:
+        return self.goes_at is not None and not self.kept_because
+
+
+def judge(rule: RetentionRule, now: datetime, *, ahead: timedelta = timedelta(0)) -> list[Verdict]:
+    """Everything the rule would let go by `now + ahead`, the oldest first, and what is kept although it is due."""
+    assets = list(
+        Asset.objects.there()
+        .filter(project=rule.project_id, state__in=Asset.OVER)
+        .order_by("created_at", "id")
+        .select_related("booking")
+        .prefetch_related("deliveries__destination")
+        .defer("technical", "findings", "gaps")
+    )
+    reasons: dict[int, tuple[datetime, str]] = {}
+    for asset, moment, reason in _candidates(rule, assets, now):
+        if moment <= now + ahead and (asset.pk not in reasons or moment < reasons[asset.pk][0]):
+            reasons[asset.pk] = (moment, reason)
+    uses = uses_of(reasons)
+    by_pk = {asset.pk: asset for asset in assets}
+    verdicts = [
+        Verdict(by_pk[pk], moment, reason, why_kept(by_pk[pk], uses.get(pk, []), rule))
+        for pk, (moment, reason) in reasons.items()
+    ]
+    return sorted(verdicts, key=lambda verdict: (verdict.goes_at or now, verdict.asset.pk))
+
+
+def _candidates(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iterator[tuple[Asset, datetime, str]]:
+    """By age, by count and by room, each with the moment it is due."""
+    if rule.max_age_days:
+        for asset in assets:
+            yield asset, asset.created_at + timedelta(days=rule.max_age_days), f"older than {rule.max_age_days} days"
+    if rule.max_count and len(assets) > rule.max_count:
+        for asset in assets[: len(assets) - rule.max_count]:
+            yield asset, now, f"more than {rule.max_count} in the project"
+    if rule.min_free_percent:
+        yield from _for_room(rule, assets, now)
+
+
+def _for_room(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iterator[tuple[Asset, datetime, str]]:
+    """The oldest, until what is already in the trash and what goes now would free enough.
+
+    Only what lies on that disk counts: a recording on another node's disk would go in vain.
+    """
+    lacking = _lacking_bytes(rule)
+    if lacking <= 0:
+        return
+    trashed = list(_in_trash())
+    uses = uses_of(asset.pk for asset in [*trashed, *assets])
+    here = _bytes_here([*trashed, *assets])
+    lacking -= sum(here[asset.pk] for asset in trashed if not why_kept(asset, uses[asset.pk]))
+    for asset in assets:
+        if lacking <= 0:
+            return
+        if not here[asset.pk] or why_kept(asset, uses[asset.pk], rule):
+            continue  # it frees nothing
+        lacking -= here[asset.pk]
+        yield asset, now, f"less than {rule.min_free_percent} % of the disk is free"
+
+
+def _lacking_bytes(rule: RetentionRule) -> int:
+    """How much less is free than the rule wants; nothing if nobody can tell."""
+    try:
+        disk = shutil.disk_usage(settings.RECORDINGS_DIR)
+    except OSError:
+        return 0
+    return disk.total * (rule.min_free_percent or 0) // 100 - disk.free
+
+
+def _in_trash() -> QuerySet[Asset]:
+    return Asset.objects.filter(trashed_at__isnull=False).exclude(state=State.DELETED).prefetch_related("deliveries")
+
+
+def _make_room(rule: RetentionRule, now: datetime) -> int:
+    """The disk is short although enough is in the trash: the oldest of that goes before its days are over."""
+    lacking = _lacking_bytes(rule)
+    if not rule.min_free_percent or lacking <= 0:
+        return 0
+    waiting = list(_in_trash().filter(project=rule.project_id).order_by("trashed_at"))
+    here, count = _bytes_here(waiting), 0
+    for asset in waiting:
+        least = LEAST_TRASH if asset.trashed_by == SCHEDULER else LEAST_TRASH_BY_HAND
+        if lacking <= 0 or not here[asset.pk] or asset.trashed_at is None or now - asset.trashed_at < least:
+            continue
+        if _alone(asset, partial(purge, asset, now=now, by=SCHEDULER, note="the disk is short")):
+            lacking -= here[asset.pk]
+            count += 1
+    return count
+
+
+def _bytes_here(assets: list[Asset]) -> dict[int, int]:
+    """What each of them has on the disk of RECORDINGS_DIR."""
+    prefetch_related_objects(assets, "parts__node")
+    device = _device_of(Path(settings.RECORDINGS_DIR))
+    roots = {root_of(part) for asset in assets for part in asset.parts.all()}
+    near = {root for root in roots if _device_of(root) == device}
+    return {asset.pk: sum(part.size_bytes for part in asset.parts.all() if root_of(part) in near) for asset in assets}
+
+
+def _device_of(root: Path) -> int | None:
+    try:
+        return root.stat().st_dev
+    except OSError:
+        return None
+
+
+def why_kept(asset: Asset, uses: list[Use], rule: RetentionRule | None = None) -> str:
+    """What protects it, in words; empty if nothing does."""
+    if asset.held_at:
+        return f"held by {asset.held_by}" + (f": {asset.hold_reason}" if asset.hold_reason else "")
+    if uses:
+        return "used in " + ", ".join(use.what for use in uses[:3]) + (" and more" if len(uses) > 3 else "")
+    if asset.state in Asset.live_states():
+        return f"it is {asset.state_word}"
+    if asset.is_being_recorded:
+        return "its recording still runs"
+    deliveries = list(asset.deliveries.all())
+    if any(
+        delivery.state in {Delivery.State.PENDING, Delivery.State.SENDING, Delivery.State.FAILED}
+        for delivery in deliveries
+    ):
+        return "it is on its way to the MAM"
+    if rule is not None and rule.only_delivered:
+        got = {delivery.destination_id for delivery in deliveries if delivery.state == Delivery.State.DELIVERED}
+        wanted = {each.pk for each in rule.automatic_destinations if each.takes_partial or asset.state != State.PARTIAL}
+        if not got or wanted - got:
+            return "not delivered yet"
+    return ""
+
+
+def apply(now: datetime, on_each: Callable[[], None] = lambda: None) -> dict[str, int]:
+    """The job: to the trash what the rules let go, and out of the trash what was there long enough."""
+    trashed = purged = 0
+    for rule in RetentionRule.objects.filter(is_active=True).select_related("project"):
+        for verdict in judge(rule, now):
+            on_each()
+            if verdict.goes_now and _alone(verdict.asset, partial(_let_go, verdict, rule, now)):
+                trashed += 1
+        purged += _make_room(rule, now)
+    for asset in Asset.objects.to_purge(now).order_by("purge_at"):
+        on_each()
+        purged += bool(_alone(asset, partial(purge, asset, now=now, by=SCHEDULER)))
+    for asset in Asset.objects.filter(state=State.DELETED, files_gone_at=None):  # somebody crashed in between
+        on_each()
+        _alone(asset, partial(wipe, asset, now))
+    return {"trashed": trashed, "purged": purged}
+
+
+def _let_go(verdict: Verdict, rule: RetentionRule, now: datetime) -> bool:
+    trash(verdict.asset, reason=verdict.reason, now=now, by=SCHEDULER, days=rule.trash_days, rule=rule)
+    return True
+
+
+def _alone(asset: Asset, act: Callable[[], bool]) -> bool:
+    try:
+        return act()
+    except (OperationalError, InterfaceError):
+        raise
+    except NotPossible as fault:
+        logger.info("Kept. asset=%s why=%s", asset.pk, fault)
+    except Exception:  # one that cannot go does not keep the others
+        logger.exception("An asset could not be let go. asset=%s", asset.pk)
+    return False
+
+
+def trash(
+    asset: Asset,
+    *,
+    reason: str,
+    now: datetime,
+    by: str,
+    days: int | None = None,
+    rule: RetentionRule | None = None,
+) -> None:
+    """Out of the library, but not yet gone. Raises NotPossible for what is protected."""
+    with transaction.atomic():
+        asset = Asset.objects.select_for_update().get(pk=asset.pk)
+        if asset.trashed_at or asset.state == State.DELETED:
+            raise NotPossible("It is in the trash already.")
+        kept = why_kept(asset, uses_of([asset.pk])[asset.pk], rule)
+        if kept:
+            raise NotPossible(f"It stays: {kept}.")
+        until = now + (DEFAULT_TRASH if days is None else timedelta(days=days))
+        Asset.objects.filter(pk=asset.pk).update(
+            trashed_at=now, trashed_by=by, trash_reason=reason[:200], purge_at=until
+        )
+        asset.remark(f"to the trash: {reason}", now=now, by=by)
+
+
+def restore(asset: Asset, *, now: datetime, by: str) -> None:
+    """Out of the trash again."""
+    with transaction.atomic():
+        asset = Asset.objects.select_for_update().get(pk=asset.pk)
+        if asset.state == State.DELETED:
+            raise NotPossible("Its files are gone.")
+        if not asset.trashed_at:
+            raise NotPossible("It is not in the trash.")
+        Asset.objects.filter(pk=asset.pk).update(trashed_at=None, trashed_by="", trash_reason="", purge_at=None)
+        asset.remark("restored from the trash", now=now, by=by)
+
+
+def hold(asset: Asset, *, reason: str, now: datetime, by: str) -> None:
+    """It stays, whatever any rule says."""
+    if (
+        not Asset.objects.filter(pk=asset.pk, held_at=None)
+        .exclude(state=State.DELETED)
+        .update(held_at=now, held_by=by, hold_reason=reason[:200])
+    ):
+        raise NotPossible("It is held already, or gone.")
+    asset.remark(f"held: {reason}" if reason else "held", now=now, by=by)
+
+
+def release(asset: Asset, *, now: datetime, by: str) -> None:
+    if not Asset.objects.filter(pk=asset.pk, held_at__isnull=False).update(held_at=None, held_by="", hold_reason=""):
+        raise NotPossible("It is not held.")
+    asset.remark("no longer held", now=now, by=by)
+
+
+def purge(asset: Asset, *, now: datetime, by: str, note: str = "its days in the trash are over") -> bool:
+    """Delete its files. The row is marked first, under its lock, so that nobody can begin to use it meanwhile."""
+    with transaction.atomic():
+        asset = Asset.objects.select_for_update().get(pk=asset.pk)
+        if asset.trashed_at is None or asset.state == State.DELETED:
+            return False
+        kept = why_kept(asset, uses_of([asset.pk])[asset.pk])
+        if kept:
+            raise NotPossible(f"It stays: {kept}.")
+        cancel_of(asset.owner, by=by, reason="the asset is deleted")
+        size = asset.size_bytes
+        if not asset.move(State.DELETED, now=now, by=by, note=note):
+            return False
+    wipe(asset, now)
+    logger.info("Deleted. asset=%s bytes=%s", asset.pk, size)
+    return True
+
+
+def wipe(asset: Asset, now: datetime) -> bool:
+    """Take a deleted asset's files from the disk. What cannot be deleted now is tried again in the next round."""
+    try:
+        for part in asset.parts.select_related("node"):
+            if not is_mounted(root_of(part)):
+                logger.error("A media folder cannot be seen; its files are deleted later. asset=%s", asset.pk)
+                return False
+        for path in files_of(asset):
+            # A folder that is not there may be another machine's of the same path: not seen is not gone, for a while.
+            if not path.parent.is_dir() and now - asset.state_since_at < GONE_AFTER:
+                logger.error("A folder cannot be seen; its files are deleted later. asset=%s", asset.pk)
+                return False
+            path.unlink(missing_ok=True)
+        if products_dir(asset.pk).exists():
+            shutil.rmtree(products_dir(asset.pk))
+    except OSError as error:
+        logger.error("A file could not be deleted; it is tried again. asset=%s error=%s", asset.pk, error)
+        return False
+    Asset.objects.filter(pk=asset.pk).update(files_gone_at=now)
+    return True
+
+
+def is_mounted(root: Path) -> bool:
+    """An empty or missing folder is a mount that is away: that a file is not there says nothing then."""
+    return root.is_dir() and any(root.iterdir())
+
+
+def files_of(asset: Asset) -> list[Path]:
+    """Its parts and the journal of its recording, as far as they lie where they should."""
+    found = []
+    for part in asset.parts.select_related("node"):
+        root = root_of(part).resolve()
+        path = (root / part.path).resolve()
+        if path.is_relative_to(root) and path != root:
+            found.append(path)
+    if asset.booking_id and found and asset.booking:
+        found.append(found[0].with_name(f"{asset.booking.file_name}.json"))
+    return found

@@ -1,0 +1,107 @@
+"""Where an asset is used, taking it out of use, and what to use instead (A-08).
+
+Who uses assets stands above this app, so it is asked by name: ASSET_USERS lists objects with `uses_of(asset_ids)`,
+which answers where each is used, and `replace(asset, other, by)`, which puts another in its place and answers how
+often.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.module_loading import import_string
+
+from assets.models import Asset, Delivery
+
+
+class NotPossible(Exception):
+    """It cannot be done; the text says why."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One place an asset is used in."""
+
+    asset_id: int
+    what: str
+    url: str = ""
+
+
+class User(Protocol):
+    """What an entry of ASSET_USERS can do."""
+
+    def uses_of(self, asset_ids: Iterable[int]) -> list[Use]: ...
+
+    def replace(self, asset: Asset, other: Asset, *, by: str) -> int: ...
+
+
+def _users() -> list[User]:
+    return [import_string(path) for path in settings.ASSET_USERS]
+
+
+def uses_of(asset_ids: Iterable[int]) -> dict[int, list[Use]]:
+    """All uses of all of them, by asset."""
+    wanted = list(asset_ids)
+    found: dict[int, list[Use]] = {pk: [] for pk in wanted}
+    for user in _users():
+        for use in user.uses_of(wanted):
+            found.setdefault(use.asset_id, []).append(use)
+    return found
+
+
+def withdraw(asset: Asset, *, reason: str, now: datetime, by: str, replacement: Asset | None = None) -> int:
+    """Nobody may use it from now on. With a replacement, every place that uses it gets that; answers how many."""
+    if asset.withdrawn_at is not None:
+        raise NotPossible(f"{asset} is withdrawn already.")
+    if replacement is not None:
+        _check_replacement(asset, replacement)
+    with transaction.atomic():
+        Asset.objects.filter(pk=asset.pk).update(
+            withdrawn_at=now, withdrawn_by=by, withdraw_reason=reason[:200], replacement=replacement
+        )
+        asset.refresh_from_db()
+        instead = f", {replacement} instead" if replacement else ""
+        asset.remark(f"withdrawn: {reason}{instead}", now=now, by=by)
+        replaced = sum(user.replace(asset, replacement, by=by) for user in _users()) if replacement else 0
+    from assets.delivery.deliveries import give_up
+
+    for delivery in asset.deliveries.exclude(state__in=Delivery.OVER):
+        give_up(delivery, now=now, by=by, note="the asset was withdrawn")
+    return replaced
+
+
+def replace_everywhere(asset: Asset, replacement: Asset, *, now: datetime, by: str) -> int:
+    """Put another in its place wherever it is used."""
+    _check_replacement(asset, replacement)
+    with transaction.atomic():
+        count = sum(user.replace(asset, replacement, by=by) for user in _users())
+        Asset.objects.filter(pk=asset.pk).update(replacement=replacement)
+        asset.remark(f"replaced by {replacement} in {count} places", now=now, by=by)
+    return count
+
+
+def restore(asset: Asset, *, now: datetime, by: str) -> None:
+    """It may be used again. What was put in its place stays there."""
+    if asset.withdrawn_at is None:
+        raise NotPossible(f"{asset} is not withdrawn.")
+    Asset.objects.filter(pk=asset.pk).update(withdrawn_at=None, withdrawn_by="", withdraw_reason="", replacement=None)
+    asset.refresh_from_db()
+    asset.remark("may be used again", now=now, by=by)
+
+
+def _check_replacement(asset: Asset, replacement: Asset) -> None:
+    if replacement.pk == asset.pk:
+        raise NotPossible("It cannot replace itself.")
+    if replacement.project_id != asset.project_id:
+        raise NotPossible(f"{replacement} belongs to another project.")
+    if not replacement.is_usable:
+        raise NotPossible(f"{replacement} cannot be used: it is {_why_not(replacement)}.")
+
+
+def _why_not(asset: Asset) -> str:
+    if asset.withdrawn_at:
+        return "withdrawn itself"
+    return "in the trash" if asset.trashed_at else asset.state_word

@@ -1,0 +1,1 @@
+"""What is made of an asset after it is recorded or imported, step by step."""

@@ -1,0 +1,371 @@
+"""Delivery to a MAM that delays, refuses, half-answers and answers twice: once in effect, every attempt on record."""
+
+import hashlib
+import hmac
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+
+from assets.delivery import deliveries
+from assets.library import retention
+from assets.models import Asset, Delivery, Destination
+from jobs.models import Run
+from station.clock import database_now
+from station.models import Alert
+from testing.fleet import HandWorker, later, work_off
+from testing.mam import Mam
+
+pytestmark = pytest.mark.django_db
+
+State = Delivery.State
+
+
+def attempt(seconds: float = 7200) -> None:
+    """One turn of the leader and of a worker, when whatever waits is due."""
+    deliveries.step(later(seconds))
+    work_off(deliveries.JOB)
+
+
+def deliver(asset: Asset, destination: Destination, attempts: int = 1) -> Delivery:
+    deliveries.want(asset, destination, now=database_now(), by="anna")
+    for _ in range(attempts):
+        attempt()
+    return Delivery.objects.get(asset=asset, destination=destination)
+
+
+def test_an_asset_is_created_with_its_files_under_one_key(
+    ready: Asset, destination: Destination, mam: Mam, clip: Path
+) -> None:
+    """A-03: project and fields as mapped, the token, the key, the bytes."""
+    delivery = deliver(ready, destination)
+    assert (delivery.state, delivery.external_id, delivery.attempts) == (State.DELIVERED, "mam-1", 1)
+    create, upload = mam.calls
+    assert (create.method, create.path) == ("POST", "/assets")
+    assert create.content["name"] == "A clip"
+    assert create.content["metadata"] == {"desk": "News"}
+    assert create.headers["Authorization"] == "Bearer token-of-the-mam"
+    assert create.headers["Idempotency-Key"] == str(delivery.key)
+    assert (upload.path, upload.body) == ("/assets/mam-1/files/1", clip.read_bytes())
+
+
+def test_what_gets_ready_is_offered_by_itself(ready: Asset, destination: Destination) -> None:
+    assert deliveries.offer(ready, now=database_now()) == 1
+    assert deliveries.offer(ready, now=database_now()) == 0
+    destination.is_automatic = False
+    destination.save()
+    Delivery.objects.all().delete()
+    assert deliveries.offer(ready, now=database_now()) == 0
+
+
+def test_a_partial_asset_is_offered_only_where_it_is_taken(ready: Asset, destination: Destination) -> None:
+    Asset.objects.filter(pk=ready.pk).update(state=Asset.State.PARTIAL)
+    ready.refresh_from_db()
+    Destination.objects.update(takes_partial=False)
+    assert deliveries.offer(ready, now=database_now()) == 0
+
+
+@pytest.mark.parametrize("mood", ["500", "503", "drop", "half", "nonsense", "hang", "redirect"])
+def test_whatever_it_does_the_asset_is_there_once(
+    ready: Asset, destination: Destination, mam: Mam, mood: str, settings: Any
+) -> None:
+    """A-03: unknown is tried again under the same key."""
+    mam.moods = [mood]
+    settings.DELIVERY_TIMEOUT_SECONDS = 1.0 if mood == "hang" else 20.0
+    delivery = deliver(ready, destination)
+    settings.DELIVERY_TIMEOUT_SECONDS = 20.0
+    assert delivery.state == State.FAILED
+    assert delivery.error
+    attempt()
+    delivery.refresh_from_db()
+    assert delivery.state == State.DELIVERED
+    assert list(mam.assets) == ["mam-1"]
+    assert len({call.headers["Idempotency-Key"] for call in mam.calls if call.path == "/assets"}) == 1
+    log = list(delivery.log.order_by("number"))
+    assert [each.is_good for each in log] == [False, True]
+    assert all(each.ended_at for each in log)
+
+
+def test_five_failures_and_then_once(ready: Asset, destination: Destination, mam: Mam) -> None:
+    """A-03"""
+    mam.moods = ["500", "drop", "503", "half", "500"]
+    delivery = deliver(ready, destination, attempts=6)
+    assert (delivery.state, delivery.attempts) == (State.DELIVERED, 6)
+    assert len(mam.assets) == 1
+    assert delivery.log.count() == 6
+
+
+def test_the_number_they_gave_is_kept_although_the_upload_failed(
+    ready: Asset, destination: Destination, mam: Mam
+) -> None:
+    """A-03: the next attempt updates instead of creating."""
+    mam.moods = ["", "500"]
+    delivery = deliver(ready, destination)
+    assert (delivery.state, delivery.external_id) == (State.FAILED, "mam-1")
+    attempt()
+    assert [call.method for call in mam.calls] == ["POST", "PUT", "PUT", "PUT"]
+    delivery.refresh_from_db()
+    assert delivery.state == State.DELIVERED
+
+
+def test_after_eight_attempts_it_is_given_up_and_somebody_is_told(
+    ready: Asset, destination: Destination, mam: Mam
+) -> None:
+    """A-03: attempts below 8, given_up raises an alert, deliver again begins anew."""
+    mam.moods = ["500"] * 8
+    delivery = deliver(ready, destination, attempts=10)
+    assert (delivery.state, delivery.attempts, len(mam.calls)) == (State.GIVEN_UP, 8, 8)
+    alert = Alert.objects.get(key=f"given_up:{delivery.owner}")
+    assert "Deliver again" in alert.text
+    assert deliveries.again(delivery, now=database_now(), by="anna")
+    attempt()
+    delivery.refresh_from_db()
+    assert (delivery.state, delivery.attempts) == (State.DELIVERED, 1)
+    alert.refresh_from_db()
+    assert alert.state == "resolved"
+
+
+def test_delivered_again_is_an_update(ready: Asset, destination: Destination, mam: Mam) -> None:
+    """A-03: "deliver again" """
+    delivery = deliver(ready, destination)
+    Asset.objects.filter(pk=ready.pk).update(title="A better title")
+    assert deliveries.again(delivery, now=database_now(), by="anna")
+    attempt()
+    assert mam.assets == {"mam-1": mam.assets["mam-1"]}
+    assert mam.assets["mam-1"]["name"] == "A better title"
+
+
+def test_the_pauses_double_and_differ(settings: Any) -> None:
+    """A-03: exponential backoff with jitter, an hour at most."""
+    settings.DELIVERY_BACKOFF_SECONDS = 15
+    for count, seconds in [(1, 15), (2, 30), (5, 240)]:
+        pauses = [deliveries.backoff(count).total_seconds() for _ in range(50)]
+        assert all(0.74 * seconds <= pause <= 1.26 * seconds for pause in pauses)
+        assert len(set(pauses)) > 10
+    assert deliveries.backoff(30) <= timedelta(seconds=4500)
+
+
+def test_25_a_turn_and_what_was_never_tried_first(settings: Any, project: Any, destination: Destination) -> None:
+    """A-03: 25 per tick, nulls first."""
+    now = database_now()
+    old = Asset.objects.create(project=project, title="old", state="ready", origin="import", created_at=now)
+    deliveries.want(old, destination, now=now, by="x")
+    Delivery.objects.update(state=State.FAILED, attempts=1, next_attempt_at=now - timedelta(hours=1))
+    for number in range(30):
+        asset = Asset.objects.create(project=project, title=f"{number}", state="ready", origin="import", created_at=now)
+        deliveries.want(asset, destination, now=now, by="x")
+    following = deliveries.step(now)
+    assert Delivery.objects.filter(state=State.SENDING).count() == 25
+    assert Delivery.objects.get(asset=old).state == State.FAILED
+    assert following is not None
+    assert following <= now + timedelta(seconds=2)
+    deliveries.step(now)
+    assert Delivery.objects.filter(state=State.SENDING).count() == 31
+
+
+def test_one_row_that_throws_does_not_stop_the_others(
+    ready: Asset, destination: Destination, project: Any, monkeypatch: Any
+) -> None:
+    """A-04"""
+    now = database_now()
+    deliveries.want(ready, destination, now=now, by="x")
+    second = Asset.objects.create(project=project, title="second", state="ready", origin="import", created_at=now)
+    deliveries.want(second, destination, now=now, by="x")
+    really = deliveries.dispatch
+
+    def dispatch(delivery: Delivery, at: Any) -> bool:
+        if delivery.asset_id == ready.pk:
+            raise RuntimeError("broken row")
+        return really(delivery, at)
+
+    monkeypatch.setattr(deliveries, "dispatch", dispatch)
+    deliveries.step(now)
+    assert Delivery.objects.get(asset=second).state == State.SENDING
+
+
+def test_a_worker_that_dies_is_a_failed_attempt(ready: Asset, destination: Destination, mam: Mam) -> None:
+    """A-03: nothing sticks in sending."""
+    deliveries.want(ready, destination, now=database_now(), by="anna")
+    deliveries.step(database_now())
+    worker = HandWorker(deliveries.JOB)
+    claimed = worker.claim()[0]
+    from jobs.runs.sweeping import orphan
+
+    assert orphan(Run.objects.get(pk=claimed.id), Run.Fault.WORKER_CRASHED, database_now())
+    deliveries.step(database_now())
+    delivery = Delivery.objects.get()
+    assert delivery.state == State.FAILED
+    assert "worker died" in delivery.error
+    attempt()
+    delivery.refresh_from_db()
+    assert delivery.state == State.DELIVERED
+
+
+def test_a_withdrawn_asset_is_not_sent(ready: Asset, destination: Destination, mam: Mam) -> None:
+    deliveries.want(ready, destination, now=database_now(), by="anna")
+    Asset.objects.filter(pk=ready.pk).update(withdrawn_at=database_now())
+    attempt()
+    assert Delivery.objects.get().state == State.GIVEN_UP
+    assert not mam.calls
+
+
+def test_this_machine_is_no_target_unless_allowed(
+    ready: Asset, destination: Destination, mam: Mam, settings: Any
+) -> None:
+    """S-09"""
+    settings.WEBHOOK_ALLOWED_NETWORKS = []
+    delivery = deliver(ready, destination)
+    assert delivery.state == State.FAILED
+    assert "not allowed" in delivery.error
+    assert not mam.calls
+
+
+def test_a_signature_instead_of_a_token(ready: Asset, destination: Destination, mam: Mam) -> None:
+    destination.config = {**destination.config, "auth": "hmac"}
+    destination.save()
+    deliver(ready, destination)
+    for call in mam.calls:
+        digest = hashlib.sha256(call.body).hexdigest() if call.method == "POST" else "ab" * 32
+        if call.method == "PUT":
+            digest = call.headers["X-Content-SHA256"]
+        text = f"{call.headers['X-Airlock-Timestamp']}\n{call.method}\n/api{call.path}\n{digest}"
+        expected = hmac.new(b"token-of-the-mam", text.encode(), hashlib.sha256).hexdigest()
+        assert call.headers["X-Airlock-Signature"] == f"sha256={expected}"
+        assert "Authorization" not in call.headers
+
+
+def test_by_reference_only_the_addresses_are_sent(ready: Asset, destination: Destination, mam: Mam) -> None:
+    config = {"base_url": mam.url, "media": "reference", "reference_base": "https://files.example/media/"}
+    Destination.objects.filter(pk=destination.pk).update(config=config)
+    destination.refresh_from_db()
+    deliver(ready, destination)
+    assert len(mam.calls) == 1
+    assert mam.calls[0].content["files"][0]["url"] == "https://files.example/media/take/clip.ts"
+
+
+def test_the_secret_stays_out_of_errors(ready: Asset, destination: Destination, mam: Mam) -> None:
+    """S-05"""
+    mam.moods = ["500"]
+    delivery = deliver(ready, destination)
+    told = json.dumps(
+        [delivery.error, *delivery.log.values_list("text", flat=True), *Run.objects.values_list("error", flat=True)]
+    )
+    assert "token-of-the-mam" not in told
+    assert "token-of-the-mam" not in json.dumps(Destination.objects.values().get(), default=str)
+
+
+@pytest.mark.parametrize(
+    ("config", "word"),
+    [
+        ({"base_url": "ftp://x"}, "base_url"),
+        ({"base_url": "https://mam.example", "media": "carrier pigeon"}, "media is"),
+        ({"base_url": "https://mam.example", "media": "reference"}, "reference_base"),
+        ({"base_url": "https://mam.example", "media": "none", "colour": 1}, "colour is not known"),
+        ({"base_url": "https://mam.example", "media": "none", "update_path": "/x"}, "{id}"),
+        ({"base_url": "https://mam.example", "media": "none", "fields": {"nonsense": "x"}}, "nonsense"),
+        ({"base_url": "https://mam.example", "media": "none", "headers": {"X\nY": "1"}}, "cannot be sent"),
+        ({"base_url": "https://mam.example", "auth": []}, "auth is a text"),
+        ({"base_url": "https://mam.example", "fields": []}, "fields is an object"),
+        ({"base_url": "https://mam.example", "media": "none", "fields": {"title": 1}}, "another name"),
+        (
+            {"base_url": "https://mam.example", "media": "none", "extra": {"a": "x"}, "fields": {"title": "a.b"}},
+            "in the way",
+        ),
+        ([], "object"),
+        ("text", "object"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_in_words(project: Any, config: Any, word: str) -> None:
+    """S-07"""
+    destination = Destination(name="x", project=project, connector="http", config=config)
+    destination.set_secret("s")
+    with pytest.raises(ValidationError) as fault:
+        destination.full_clean()
+    assert word in str(fault.value)
+
+
+def test_a_secret_is_needed_where_it_is_used(project: Any) -> None:
+    destination = Destination(name="x", project=project, config={"base_url": "https://mam.example", "media": "none"})
+    with pytest.raises(ValidationError, match="needs the secret"):
+        destination.full_clean()
+
+
+def test_waiting_for_a_worker_is_no_failed_attempt(ready: Asset, destination: Destination) -> None:
+    """A-03: a night without workers costs no attempt; an hour-long upload that nobody hears of does."""
+    deliveries.want(ready, destination, now=database_now(), by="anna")
+    deliveries.step(database_now())
+    deliveries.step(later(12 * 3600))
+    assert Delivery.objects.get().state == State.SENDING
+    HandWorker(deliveries.JOB).claim()
+    deliveries.step(later(3 * 3600))
+    delivery = Delivery.objects.get()
+    assert (delivery.state, delivery.error) == (State.FAILED, "it took too long")
+
+
+def test_a_mam_that_repeats_the_token_does_not_get_it_into_our_tables(
+    ready: Asset, destination: Destination, mam: Mam, monkeypatch: Any
+) -> None:
+    """S-05"""
+    from testing import mam as testing_mam
+
+    def echo(self: Any, path: str, body: bytes) -> tuple[int, Any]:
+        return 401, {"error": f"unknown token {self.headers['Authorization']} token-of-the-mam"}
+
+    monkeypatch.setattr(testing_mam.Handler, "_do", echo)
+    delivery = deliver(ready, destination)
+    told = json.dumps(
+        [delivery.error, *delivery.log.values_list("text", flat=True), *Run.objects.values_list("error", flat=True)]
+    )
+    assert "401" in told
+    assert "token-of-the-mam" not in told
+
+
+def test_updates_have_keys_of_their_own(ready: Asset, destination: Destination, mam: Mam) -> None:
+    """A-03: a gateway that honours keys must not replay the answer to the create."""
+    delivery = deliver(ready, destination)
+    deliveries.again(delivery, now=database_now(), by="anna")
+    attempt()
+    keys = [call.headers["Idempotency-Key"] for call in mam.calls]
+    assert len(set(keys)) == len(keys) == 4
+
+
+def test_what_they_forgot_is_created_anew(ready: Asset, destination: Destination, mam: Mam) -> None:
+    """A-03: somebody deleted it over there. A gateway may say 404, too: believed when it is said again and again."""
+    delivery = deliver(ready, destination)
+    number = delivery.external_id
+    mam.assets.clear()
+    deliveries.again(delivery, now=database_now(), by="anna")
+    for known in (number, number, ""):
+        attempt()
+        delivery.refresh_from_db()
+        assert (delivery.state, delivery.external_id) == (State.FAILED, known)
+    attempt()
+    delivery.refresh_from_db()
+    assert delivery.state == State.DELIVERED
+    assert len(mam.assets) == 1
+
+
+def test_what_a_switched_off_destination_would_get_is_given_up(ready: Asset, destination: Destination) -> None:
+    """A-03, A-07: it must not wait for ever, nor keep its asset from going."""
+    deliveries.want(ready, destination, now=database_now(), by="anna")
+    Destination.objects.update(is_active=False)
+    assert retention.why_kept(ready, []) == "it is on its way to the MAM"
+    deliveries.step(database_now())
+    delivery = Delivery.objects.get()
+    assert (delivery.state, "is switched off" in delivery.error) == (State.GIVEN_UP, True)
+    ready = Asset.objects.get(pk=ready.pk)
+    assert retention.why_kept(ready, []) == ""
+
+
+def test_what_is_being_sent_when_it_is_withdrawn_is_stopped(ready: Asset, destination: Destination) -> None:
+    """A-08"""
+    from assets.library import usage
+
+    deliveries.want(ready, destination, now=database_now(), by="anna")
+    deliveries.step(database_now())
+    usage.withdraw(ready, reason="rights", now=database_now(), by="anna")
+    assert Delivery.objects.get().state == State.GIVEN_UP
+    assert Run.objects.get().state == Run.State.CANCELLED

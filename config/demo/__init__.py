@@ -1,0 +1,1 @@
+"""What a newcomer finds after the first `make run`."""

@@ -1,0 +1,177 @@
+"""Declaring a job: `@job(...)` over a function makes it known, with everything checked when the module is imported.
+
+    @job("assets.probe", payload=ProbeOrder, isolation="process", timeout_seconds=600)
+    def probe(run: RunContext, order: ProbeOrder) -> dict[str, Any]: ...
+
+The modules that declare jobs are listed in the setting JOB_MODULES and imported when Django starts.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal
+
+from jobs.declared.fire_times import Cron, Every, When
+
+Handler = Callable[..., Any]
+NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")
+DAY = 86400.0
+
+
+class BadJob(Exception):
+    """A declaration that cannot be right: a bug found at import."""
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """What to do about fires that were missed: only the latest, or every one, oldest first, within a window (J-05)."""
+
+    mode: Literal["latest", "every"] = "latest"
+    window_seconds: float = DAY
+    per_turn: int = 10
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How long finished runs stay: by default as long as an audit needs them (J-22)."""
+
+    succeeded_seconds: float = 14 * DAY
+    failed_seconds: float = 14 * DAY
+
+
+MINOR = Keep(succeeded_seconds=DAY, failed_seconds=3 * DAY)
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """Everything the code says about one job."""
+
+    name: str
+    handler: Handler
+    title: str = ""
+    # None: only what is queued.
+    when: When | None = None
+    payload: type[Any] | None = None
+    scopes: Callable[[], Iterable[str]] | None = None
+    catch_up: CatchUp = field(default_factory=CatchUp)
+    # "thread": light and cooperative. "process": may hang, crash or eat memory; is killed when its time is up.
+    isolation: Literal["thread", "process"] = "thread"
+    timeout_seconds: float = 60.0
+    heartbeat_seconds: float = 5.0
+    # Without a heartbeat for so long, its worker is taken for dead.
+    lease_seconds: float = 90.0
+    # Whatever the worker says: a run that is still there after so long is taken away from it.
+    stale_seconds: float = 0.0
+    attempts: int = 3
+    backoff_seconds: tuple[float, ...] = (5.0, 30.0, 120.0)
+    # May it run again when nobody knows how far a lost one got? If not, it never does.
+    is_reentrant: bool = True
+    # How many at once in the whole fleet (0: no limit), and whether two of one scope may overlap.
+    concurrency: int = 0
+    is_exclusive: bool = False
+    memory_mb: int = 0
+    keep: Keep = field(default_factory=Keep)
+
+    @property
+    def is_heavy(self) -> bool:
+        return self.isolation == "process"
+
+    @property
+    def is_limited(self) -> bool:
+        """Claims of such a job go one after the other, because they have to count."""
+        return bool(self.concurrency) or self.is_exclusive
+
+    @property
+    def lease(self) -> timedelta:
+        return timedelta(seconds=self.lease_seconds)
+
+    @property
+    def stale(self) -> timedelta:
+        return timedelta(seconds=self.stale_seconds)
+
+    def backoff(self, attempt: int) -> timedelta:
+        """The pause after the attempt of that number."""
+        waits = self.backoff_seconds or (0.0,)
+        return timedelta(seconds=waits[min(attempt, len(waits)) - 1])
+
+
+class Registry:
+    """The jobs this process knows."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobSpec] = {}
+        # Grows with every change, so that the planner sees a late one in its next turn.
+        self.version = 0
+
+    def add(self, spec: JobSpec) -> JobSpec:
+        check(spec)
+        known = self.jobs.get(spec.name)
+        if known is not None:
+            raise BadJob(f"{spec.name} is declared twice: {known.handler.__module__} and {spec.handler.__module__}.")
+        self.jobs[spec.name] = spec
+        self.version += 1
+        return spec
+
+    def get(self, name: str) -> JobSpec | None:
+        return self.jobs.get(name)
+
+    def remove(self, name: str) -> None:
+        self.jobs.pop(name, None)
+        self.version += 1
+
+
+registry = Registry()
+
+
+def job(name: str, **options: Any) -> Callable[[Handler], Handler]:
+    """Declare the function below as the handler of a job. The options are the fields of JobSpec."""
+
+    def declare(handler: Handler) -> Handler:
+        summary = (handler.__doc__ or "").strip().partition("\n")[0]
+        given: dict[str, Any] = {"title": summary[:120], **options}
+        given.setdefault("stale_seconds", given.get("timeout_seconds", JobSpec.timeout_seconds) * 1.5 + 60)
+        # What fires by itself does not overlap itself unless it says so; what is queued may.
+        given.setdefault("is_exclusive", given.get("when") is not None)
+        try:
+            registry.add(JobSpec(name=name, handler=handler, **given))
+        except TypeError as error:
+            raise BadJob(f"{name}: {error}") from error
+        return handler
+
+    return declare
+
+
+def every(seconds: float, delay_seconds: float = 0.0) -> Every:
+    return Every(seconds, delay_seconds)
+
+
+def by_cron(expression: str, zone: str) -> Cron:
+    return Cron(expression, zone)
+
+
+def check(spec: JobSpec) -> None:
+    """J-02: what cannot work is said at import, not at night."""
+    rules = {
+        "its name must be words of a-z, 0-9 and _ with dots between": bool(NAME.match(spec.name))
+        and len(spec.name) <= 60,
+        "it needs a function": callable(spec.handler),
+        "isolation is thread or process": spec.isolation in {"thread", "process"},
+        "timeout_seconds must be positive": spec.timeout_seconds > 0,
+        "stale_seconds must be more than timeout_seconds": spec.stale_seconds > spec.timeout_seconds,
+        "heartbeat_seconds must be between 0 and stale_seconds": 0 < spec.heartbeat_seconds < spec.stale_seconds,
+        "lease_seconds must be more than twice heartbeat_seconds": spec.lease_seconds > 2 * spec.heartbeat_seconds,
+        "attempts must be at least 1": spec.attempts >= 1,
+        "backoff_seconds must not be negative": all(wait >= 0 for wait in spec.backoff_seconds),
+        "concurrency must not be negative": spec.concurrency >= 0,
+        "catch_up is latest or every, within a window, some per turn": spec.catch_up.mode in {"latest", "every"}
+        and spec.catch_up.window_seconds > 0
+        and spec.catch_up.per_turn >= 1,
+        "payload must be a dataclass": spec.payload is None or dataclasses.is_dataclass(spec.payload),
+        "what fires by itself has no payload of its own": spec.when is None or spec.payload is None,
+        "scopes are for jobs that fire by themselves": spec.scopes is None or spec.when is not None,
+    }
+    broken = [rule for rule, holds in rules.items() if not holds]
+    if broken:
+        raise BadJob(f"{spec.name}: {'; '.join(broken)}.")

@@ -1,0 +1,94 @@
+"""When a job fires: pure functions of its trigger and a moment. A grid, or cron in a zone; never backwards."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from station.clock import cron
+from station.clock.zones import to_local, to_utc, zone_of
+
+ORIGIN = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Every:
+    """On a grid of so many seconds from midnight UTC 1970, each point delayed by so much."""
+
+    seconds: float
+    delay_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0.1 or not self.delay_seconds >= 0:
+            raise ValueError("every: at least a tenth of a second, and no negative delay")
+
+    def after(self, moment: datetime) -> Iterator[datetime]:
+        """Fires strictly after a moment. Whole microseconds, so that a grid point is always the same instant."""
+        step, delay = timedelta(seconds=self.seconds), timedelta(seconds=self.delay_seconds)
+        number = (moment - ORIGIN - delay) // step + 1
+        while True:
+            yield ORIGIN + delay + number * step
+            number += 1
+
+    def latest(self, earliest: datetime, moment: datetime) -> datetime:
+        """The last fire not after `moment`; `earliest` is known to be one."""
+        step = timedelta(seconds=self.seconds)
+        return max(earliest, _last(self.after(max(earliest, moment - step - step)), moment) or earliest)
+
+
+@dataclass(frozen=True)
+class Cron:
+    """Five plain fields, in a zone, resolved as schedules are: a repeated hour once, a jumped time at the jump."""
+
+    expression: str
+    zone: str
+
+    def __post_init__(self) -> None:
+        cron.normalise(self.expression)
+        zone_of(self.zone)
+
+    def after(self, moment: datetime) -> Iterator[datetime]:
+        zone, previous = zone_of(self.zone), moment
+        for local in cron.local_times(self.expression, to_local(moment, zone) - timedelta(minutes=1)):
+            fire = to_utc(local, zone)
+            if fire > previous:
+                previous = fire
+                yield fire
+
+    def latest(self, earliest: datetime, moment: datetime) -> datetime:
+        """The last fire not after `moment`; `earliest` is known to be one. Looks back in growing strides."""
+        stride = timedelta(hours=1)
+        while moment - stride > earliest:
+            found = _last(self.after(moment - stride), moment)
+            if found is not None:
+                return found
+            stride *= 8
+        return _last(self.after(earliest), moment) or earliest
+
+
+When = Every | Cron
+
+
+def _last(fires: Iterator[datetime], moment: datetime) -> datetime | None:
+    last = None
+    for fire in fires:
+        if fire > moment:
+            break
+        last = fire
+    return last
+
+
+def first_after(when: When, moment: datetime) -> datetime | None:
+    """None if the calendar never has one."""
+    return next(when.after(moment), None)
+
+
+def between(when: When, earliest: datetime, latest: datetime, limit: int) -> list[datetime]:
+    """Fires from `earliest` to `latest`, both included, oldest first, at most so many."""
+    fires = when.after(earliest - timedelta(microseconds=1))
+    found = []
+    for fire in islice(fires, limit):
+        if fire > latest:
+            break
+        found.append(fire)
+    return found

@@ -1,0 +1,192 @@
+"""The jobs in the code and the rows in the table: declared ones are written, gone ones stay with their history."""
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import InterfaceError, OperationalError, transaction
+
+from jobs.declared import fire_times
+from jobs.declared.declarations import JobSpec, registry
+from jobs.models import Job, JobCursor
+from station.alerts import raise_alert, resolve_alert
+from station.clock import database_now
+from station.database.notify import wake_scheduler, wake_workers
+from station.models.alert import Severity
+from station.redaction import redact
+
+logger = logging.getLogger(__name__)
+
+TIMES = ("trigger", "cron", "zone", "every_seconds", "delay_seconds")
+
+
+def sync(now: datetime) -> None:
+    """J-02: upsert what is declared, retire what is gone. An operator's pause and her own times survive."""
+    for spec in list(registry.jobs.values()):
+        upsert(spec)
+    gone = Job.objects.filter(is_declared=True).exclude(name__in=registry.jobs)
+    for job in gone:
+        logger.info("A job is no longer in the code; its history stays. job=%s", job.name)
+    gone.update(is_declared=False)
+    for job in Job.objects.filter(is_declared=True).exclude(trigger=Job.Trigger.QUEUE):
+        place(job, now)
+
+
+def upsert(spec: JobSpec) -> Job:
+    """Write what the code says. Its times only if nobody gave it others, and the trigger is still the same kind."""
+    values = _values(spec)
+    with transaction.atomic():
+        job, _ = Job.objects.select_for_update(no_key=True).get_or_create(name=spec.name, defaults=values)
+        if job.is_customised and job.trigger == values["trigger"]:
+            values = {"title": spec.title}
+        else:
+            values["is_customised"] = False
+        changed = {name: value for name, value in values.items() if getattr(job, name) != value}
+        if not job.is_declared:
+            changed["is_declared"] = True
+        if changed:
+            Job.objects.filter(pk=job.pk).update(**changed)
+            for name, value in changed.items():
+                setattr(job, name, value)
+        if changed.keys() & set(TIMES):
+            aim_anew(job, database_now())
+    return job
+
+
+def _values(spec: JobSpec) -> dict[str, Any]:
+    when = spec.when
+    values: dict[str, Any] = {"title": spec.title, "cron": "", "zone": "", "every_seconds": None, "delay_seconds": 0.0}
+    if isinstance(when, fire_times.Every):
+        return values | {
+            "trigger": Job.Trigger.EVERY.value,
+            "every_seconds": float(when.seconds),
+            "delay_seconds": float(when.delay_seconds),
+        }
+    if isinstance(when, fire_times.Cron):
+        return values | {"trigger": Job.Trigger.CRON.value, "cron": when.expression, "zone": when.zone}
+    return values | {"trigger": Job.Trigger.QUEUE.value}
+
+
+def place(job: Job, now: datetime) -> None:
+    """One cursor per scope (J-03). A new one begins with its next fire: nothing is filled in by itself (J-05)."""
+    spec = registry.get(job.name)
+    if spec is None:
+        return  # another process knows it, this one does not
+    try:
+        when = job.when
+        upcoming = fire_times.first_after(when, now) if when else None
+    except ValueError as error:
+        note_trouble(job, error, now, is_plannable=False)
+        return
+    try:
+        scopes = {str(scope) for scope in spec.scopes()} if spec.scopes else {""}
+        if upcoming is not None:
+            _place(job, scopes, upcoming)
+    except (OperationalError, InterfaceError):
+        raise  # the database is away: that is no fault of the job
+    except Exception as error:  # whatever a provider does hurts this job only, and is told; its known scopes go on
+        note_trouble(job, error, now, is_plannable=True)
+        return
+    _note_good(job, now)
+
+
+def _note_good(job: Job, now: datetime) -> None:
+    if job.plan_error or not job.is_plannable:
+        Job.objects.filter(pk=job.pk).update(plan_error="", is_plannable=True)
+        job.plan_error, job.is_plannable = "", True
+        resolve_alert(f"job:{job.name}", now=now, note="it can be planned again")
+
+
+def _place(job: Job, scopes: set[str], upcoming: datetime) -> None:
+    with transaction.atomic():
+        known: Mapping[str, bool] = dict(job.cursors.values_list("scope", "is_active"))
+        JobCursor.objects.bulk_create(
+            [JobCursor(job=job, scope=scope, next_at=upcoming) for scope in sorted(scopes - known.keys())],
+            ignore_conflicts=True,
+            batch_size=2000,
+        )
+        back = [scope for scope, is_active in known.items() if not is_active and scope in scopes]
+        gone = [scope for scope, is_active in known.items() if is_active and scope not in scopes]
+        if back:
+            job.cursors.filter(scope__in=back).update(is_active=True, next_at=upcoming)
+        if gone:
+            job.cursors.filter(scope__in=gone).update(is_active=False)
+
+
+def aim_anew(job: Job, now: datetime) -> None:
+    """Its times have changed: every scope waits for the next fire of the new ones; none in between is made up.
+
+    What was planned ahead by the old times is taken back; what is due already stays.
+    """
+    with transaction.atomic():
+        _take_back(job, after=now)
+    try:
+        when = job.when
+        upcoming = fire_times.first_after(when, now) if when else None
+    except ValueError as error:
+        note_trouble(job, error, now, is_plannable=False)
+        return
+    if upcoming is None:
+        job.cursors.update(is_active=False)
+    else:
+        job.cursors.update(next_at=upcoming)
+        place(job, now)
+    wake_scheduler()
+
+
+def note_trouble(job: Job, error: Exception, now: datetime, *, is_plannable: bool) -> None:
+    """J-04: this row only, shown on its page and told once. The planner looks at it again every minute."""
+    text = redact(f"{type(error).__name__}: {error}")
+    logger.error("A job cannot be planned. job=%s error=%s", job.name, text)
+    Job.objects.filter(pk=job.pk).update(plan_error=text, is_plannable=is_plannable)
+    job.plan_error, job.is_plannable = text, is_plannable
+    raise_alert(
+        f"job:{job.name}",
+        f"The job {job.name} cannot be planned",
+        now=now,
+        severity=Severity.WARNING,
+        text=f"{text}\nThe other jobs go on.",
+        subject=f"job:{job.pk}",
+    )
+
+
+def pause(job: Job, *, now: datetime, by: str) -> int:
+    """J-20: nothing of it starts from now on, except by hand.
+
+    It keeps its place: what was planned and not begun is planned again when it is resumed. Answers how many were.
+    """
+    with transaction.atomic():
+        Job.objects.select_for_update(no_key=True).get(pk=job.pk)
+        Job.objects.filter(pk=job.pk).update(is_paused=True, paused_by=by)
+        job.is_paused, job.paused_by = True, by
+        return _take_back(job)
+
+
+def _take_back(job: Job, after: datetime | None = None) -> int:
+    """Planned runs nobody has begun: the cursor goes back to the first of them, and they are gone.
+
+    One that was tried before is history and stays.
+    """
+    waiting = job.runs.filter(state__in=["scheduled", "queued"], trigger="plan", attempt=0)
+    if after is not None:
+        waiting = waiting.filter(planned_at__gt=after)
+    rows = list(waiting.select_for_update(skip_locked=True).values_list("pk", "scope", "planned_at"))
+    first: dict[str, datetime] = {}
+    for _, scope, planned_at in rows:
+        assert planned_at is not None  # what is planned has its moment
+        first[scope] = min(planned_at, first.get(scope, planned_at))
+    for scope, planned_at in first.items():
+        job.cursors.filter(scope=scope).update(next_at=planned_at)
+    job.runs.filter(pk__in=[pk for pk, _, _ in rows]).delete()
+    return len(rows)
+
+
+def resume(job: Job, *, now: datetime, by: str) -> None:
+    """It goes on where it stood; what came due in between is caught up as the job says."""
+    with transaction.atomic():
+        Job.objects.select_for_update(no_key=True).get(pk=job.pk)
+        Job.objects.filter(pk=job.pk).update(is_paused=False, paused_by="")
+        job.is_paused, job.paused_by = False, ""
+        wake_workers()
+        wake_scheduler()

@@ -1,0 +1,1 @@
+"""The process behind `manage.py runworker`: claims runs, executes them, keeps their leases, writes their results."""

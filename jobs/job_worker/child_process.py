@@ -1,0 +1,61 @@
+"""The process of one attempt: made by the fork server, which has Django loaded, so that it is there in milliseconds.
+
+It can be killed at any moment: whatever it holds is its own. It leads a process group, so that the programs it starts
+go with it, and it holds one end of a pipe whose other end only its worker has: when that closes, however the worker
+went, the whole group ends.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+import threading
+from importlib import import_module
+from multiprocessing.connection import Connection
+from typing import Any
+
+import django
+from django.apps import apps
+
+if not apps.ready:
+    django.setup()
+
+from jobs.declared.declarations import registry
+from jobs.declared.run_context import RunContext
+from jobs.job_worker.handler_call import call
+from jobs.models import Run
+from jobs.runs.finishing import Failure
+
+
+def main(reply: Connection, lifeline: Connection, module: str, context_values: dict[str, Any], payload: Any) -> None:
+    """Run the handler and send what came of it."""
+    with contextlib.suppress(OSError):
+        os.setsid()
+    threading.Thread(target=_die_with_worker, args=[lifeline], daemon=True).start()
+    import_module(module)
+    context = RunContext(**context_values)
+    signal.signal(signal.SIGTERM, lambda *_: context.stop())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker, which decides
+    spec = registry.get(context.job)
+    if spec is None:
+        reply.send(Failure(Run.Fault.HANDLER_ERROR, f"{module} does not declare {context.job}."))
+        return
+    if spec.memory_mb:
+        _limit_memory(spec.memory_mb)
+    reply.send(call(spec, context, payload))
+    reply.close()
+
+
+def _die_with_worker(lifeline: Connection) -> None:
+    """Nobody ever writes there; the only thing that can happen is its end."""
+    with contextlib.suppress(EOFError, OSError):
+        lifeline.recv_bytes()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _limit_memory(megabytes: int) -> None:
+    """So much on top of what the process has now."""
+    with open("/proc/self/statm") as handle:  # noqa: PTH123
+        pages = int(handle.read().split()[0])
+    limit = pages * resource.getpagesize() + megabytes * 1024 * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -1,0 +1,53 @@
+"""Calling a handler and putting into plain words what came of it. The same in a thread and in a process of its own."""
+
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.declared.declarations import JobSpec
+from jobs.declared.payloads import BadPayload, dump_result, load
+from jobs.declared.run_context import Hopeless, RunContext, RunStopped
+from jobs.models import Run
+from jobs.runs.finishing import Failure
+
+Fault = Run.Fault
+FRAMES_TOLD = 6
+
+
+@dataclass(frozen=True)
+class Success:
+    result: Any
+
+
+Outcome = Success | Failure
+
+
+def call(spec: JobSpec, context: RunContext, stored: Any) -> Outcome:
+    """One attempt. Whatever a handler does, the answer is an outcome (J-10, J-15)."""
+    try:
+        payload = load(stored, spec.payload)
+    except BadPayload as error:
+        return Failure(Fault.BAD_PAYLOAD, f"The payload cannot be read: {error}")
+    try:
+        given = spec.handler(context) if spec.payload is None else spec.handler(context, payload)
+        return Success(dump_result(given))
+    except RunStopped:
+        return Failure(Fault.CANCELLED, "It stopped as it was told.")
+    except Hopeless as error:
+        return Failure(Fault.HOPELESS, str(error))
+    except BadPayload as error:
+        return Failure(Fault.HANDLER_ERROR, f"What the handler answered cannot be stored: {error}")
+    except Exception as error:  # a handler may fail in any way; each ends as a readable row
+        return Failure(Fault.HANDLER_ERROR, describe(error))
+    except BaseException as error:  # sys.exit and the like, from a handler, are failures of the work
+        return Failure(Fault.HANDLER_ERROR, f"The handler tried to end its process: {describe(error)}")
+
+
+def describe(error: BaseException) -> str:
+    """The error, and where it happened, innermost first."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES_TOLD:]
+    places = "\n".join(
+        f"  {frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in reversed(frames)
+    )
+    words = f"{type(error).__name__}: {error}".rstrip(": ")
+    return f"{words}\n{places}" if places else words

@@ -1,0 +1,298 @@
+"""One worker: looks, claims, executes, reports. `manage.py runworker` runs it; start as many as you like, anywhere.
+
+The main thread claims and sleeps until a run's time comes, a NOTIFY arrives, or a slot is free. The lanes execute, the
+clerk reports, the keeper renews leases; a slow run blocks nobody but its own slot.
+"""
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import threading
+import time
+from datetime import datetime, timedelta
+from types import FrameType
+from typing import Any
+
+import psycopg
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection
+
+from jobs.declared.declarations import JobSpec, registry
+from jobs.declared.registration import upsert
+from jobs.job_worker.executors import Attempt, HeavyLane, LightLane
+from jobs.job_worker.handler_call import Outcome
+from jobs.job_worker.lease_keeper import Keeper
+from jobs.job_worker.result_writer import Clerk
+from jobs.models import JobWorker, Run
+from jobs.runs import claiming, worker_records
+from jobs.runs.claiming import Claimant, Claimed
+from jobs.runs.finishing import Failure
+from jobs.runs.queue import CANCEL
+from station.clock import database_now
+from station.database.notify import RUNS_CHANNEL
+from station.database.sessions import connect, refuse_pooling
+
+logger = logging.getLogger(__name__)
+
+LIGHT_PER_HEAVY = 8
+ABANDONED_LIMIT = 4
+UNREPORTED_LIMIT = 1000
+# While there is more than it can take, it looks only so often whether something else has come due.
+CLAIMS_IN_A_ROW = 10
+LOOK_SECONDS = 0.1
+# Runs join the queue so long before their instant.
+PROMOTE_AHEAD = timedelta(seconds=2)
+# Shortly before an instant a claim of nothing is made: cold, the real one takes three times as long.
+WARM_UP_SECONDS = 0.02
+BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
+STOPPED = Failure(Run.Fault.WORKER_STOPPED, "Its worker was stopped and could not wait for it.")
+
+
+class NoSuchJobs(Exception):
+    """Asked to work on jobs that are not declared."""
+
+
+class Worker:
+    def __init__(self, *, concurrency: int, only: list[str] | None = None) -> None:
+        unknown = sorted(set(only or []) - registry.jobs.keys())
+        if unknown:
+            raise NoSuchJobs(f"There is no job called {', '.join(unknown)}.")
+        self.only = only or []
+        self.row: JobWorker | None = None
+        self._specs: dict[int, JobSpec] = {}
+        self._known_version = -1
+        self._stop = threading.Event()
+        self._wake_r, self._wake_w = os.pipe()
+        os.set_blocking(self._wake_w, False)
+        os.set_blocking(self._wake_r, False)
+        self._unreported = 0
+        self._wants_room = False
+        self._count_lock = threading.Lock()
+        self._listening: Any = None
+        self._latest_only: list[int] = []
+        self._free: list[int] = []
+        self._counted: list[int] = []
+        self._clock: tuple[datetime, float] | None = None
+        self._looked_at = 0.0
+        self.light = LightLane(concurrency * LIGHT_PER_HEAVY, self._ended)
+        self.heavy = HeavyLane(concurrency, self._ended)
+        self.exit_code = 0
+
+    # --- life ---
+
+    def run(self) -> int:
+        """Work until told to stop. The exit code: 0, or 1 if it had to give up threads that do not come back."""
+        signal.signal(signal.SIGTERM, self.ask_to_stop)
+        signal.signal(signal.SIGINT, self.ask_to_stop)
+        self.open()
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                self._sleep(self.turn())
+                failures = 0
+            except (DatabaseError, InterfaceError, psycopg.Error) as error:
+                logger.error("The database does not answer; trying again. error=%s", str(error).strip())
+                self._close_listening()
+                connection.close()
+                self._stop.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
+                failures += 1
+            self._leave_if_broken()
+        self.close()
+        return self.exit_code
+
+    def _leave_if_broken(self) -> None:
+        """A worker that cannot renew or report must not claim: whoever supervises it starts it afresh."""
+        reason = ""
+        if self.light.abandoned >= ABANDONED_LIMIT:
+            reason = "too many threads do not come back"
+        elif not (self.keeper.is_alive and self.clerk.is_alive):
+            reason = "one of its own threads died"
+        if reason:
+            logger.error("This worker leaves to be started afresh: %s.", reason)
+            self.exit_code = 1
+            self._stop.set()
+
+    def open(self) -> None:
+        """Sign on, and start the threads that report and keep leases. Raises PoolingRefused."""
+        self._listen()
+        self.row = worker_records.register(
+            heavy=self.heavy.slots, light=self.light.slots, only=self.only, now=database_now()
+        )
+        self._who = Claimant(self.row.pk, self.row.name)
+        self.keeper = Keeper(self.row.pk, self.light)
+        self.clerk = Clerk(self.row.name, self.keeper.let_go, self._reported)
+        self.keeper.start()
+        self.clerk.start()
+        logger.info("Working. worker=%s light=%s heavy=%s", self.row.name, self.light.slots, self.heavy.slots)
+
+    def ask_to_stop(self, signum: int | None = None, frame: FrameType | None = None) -> None:
+        self._stop.set()
+        self._wake()
+
+    def close(self) -> None:
+        """Let what runs end by itself for a while, then tell it to stop; report everything; sign off."""
+        deadline = time.monotonic() + settings.JOB_WORKER_STOP_SECONDS
+        while len(self.keeper) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if len(self.keeper):
+            self.keeper.stop_everything(STOPPED)
+            deadline = time.monotonic() + 5
+            while len(self.keeper) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        self.light.close()
+        is_all = self.clerk.stop(10)
+        self.keeper.stop()
+        self._close_listening()
+        if self.row is not None and is_all:
+            with contextlib.suppress(DatabaseError, InterfaceError):
+                close_old_connections()
+                worker_records.sign_off(self.row, self.keeper.done, database_now())
+        logger.info("The worker ends. runs=%s", self.keeper.done)
+
+    # --- one turn ---
+
+    def turn(self) -> float:
+        """Claim and hand over as much as there is room for, promote what is near; answers how long there is nothing."""
+        self._listen()
+        self._know_jobs()
+        while True:
+            # First of all what is ready: on a notice, or on the instant, nothing else stands before it.
+            claimed = self._claim(self._free, self._now())
+            if claimed and time.monotonic() - self._looked_at < LOOK_SECONDS and not self._stop.is_set():
+                continue
+            self._looked_at = time.monotonic()
+            look = claiming.look(self._counted)
+            self._clock = (look.now, time.monotonic())
+            claimed += self._claim_counted(look)
+            ahead = look.now + PROMOTE_AHEAD
+            promoted = 0
+            if look.waits_until is not None and look.waits_until <= ahead:
+                promoted = claiming.promote(look.now, ahead, self._latest_only)
+            if self._stop.is_set() or not (claimed or promoted):
+                break
+        if look.instant is not None and (look.instant - self._now()).total_seconds() <= 2 * WARM_UP_SECONDS:
+            claiming.warm_up(self._specs, self._who, look.now)
+        return self._seconds_until_next(look)
+
+    def _seconds_until_next(self, look: claiming.Look) -> float:
+        seconds: float = settings.JOB_WORKER_TICK_SECONDS
+        now = self._now()
+        if look.waits_until is not None:
+            seconds = min(seconds, (look.waits_until - PROMOTE_AHEAD - now).total_seconds())
+        if look.instant is not None:
+            left = (look.instant - now).total_seconds()
+            seconds = min(seconds, left - WARM_UP_SECONDS if left > 2 * WARM_UP_SECONDS else left)
+        return max(0.0, seconds)
+
+    def _now(self) -> datetime:
+        """The database's clock, as of the last look."""
+        if self._clock is None:
+            self._clock = (database_now(), time.monotonic())
+        moment, at = self._clock
+        return moment + timedelta(seconds=time.monotonic() - at)
+
+    def _claim(self, jobs: list[int], now: datetime) -> int:
+        """Claim while there is room and work; answers how many were claimed."""
+        total = 0
+        self._wants_room = False
+        for lane, is_heavy in ((self.light, False), (self.heavy, True)):
+            mine = [job for job in jobs if self._specs[job].is_heavy == is_heavy]
+            for _ in range(CLAIMS_IN_A_ROW if mine else 0):
+                if not self._has_room(lane):
+                    break
+                runs = claiming.claim(self._specs, mine, lane.room, self._who, now)
+                self._begin(runs, lane)
+                if not runs:
+                    break
+                total, now = total + len(runs), self._now()
+        return total
+
+    def _claim_counted(self, look: claiming.Look) -> int:
+        total = 0
+        for job in look.ready:
+            spec = self._specs[job]
+            lane = self.heavy if spec.is_heavy else self.light
+            if self._has_room(lane):
+                runs = claiming.claim_counted(job, spec, lane.room, self._who, look.now)
+                self._begin(runs, lane)
+                total += len(runs)
+        return total
+
+    def _has_room(self, lane: LightLane | HeavyLane) -> bool:
+        if self._stop.is_set():
+            return False
+        if lane.room <= 0 or self._unreported >= UNREPORTED_LIMIT:
+            self._wants_room = True  # said first, then looked again: what ended in between woke nobody
+        return lane.room > 0 and self._unreported < UNREPORTED_LIMIT
+
+    def _begin(self, runs: list[Claimed], lane: LightLane | HeavyLane) -> None:
+        for run in runs:
+            attempt = Attempt(self._specs[run.job_id], run)
+            with self._count_lock:
+                self._unreported += 1
+            self.keeper.hold(attempt)
+            lane.put(attempt)
+
+    def _ended(self, attempt: Attempt, outcome: Outcome) -> None:
+        """A lane is done with it: the clerk writes it down, and its slot is free."""
+        self.clerk.put(attempt, outcome)
+        if self._wants_room:
+            self._wake()
+
+    def _reported(self, count: int, will_retry: bool) -> None:
+        with self._count_lock:
+            self._unreported -= count
+        self.keeper.done += count
+        if self._wants_room or will_retry:
+            self._wake()
+
+    def _know_jobs(self) -> None:
+        """The rows of the jobs in this code, made if nobody has made them yet."""
+        if self._known_version == registry.version:
+            return
+        mine = [spec for spec in registry.jobs.values() if not self.only or spec.name in self.only]
+        self._specs = {upsert(spec).pk: spec for spec in mine}
+        self._free = [pk for pk, spec in self._specs.items() if not spec.concurrency]
+        self._counted = [pk for pk, spec in self._specs.items() if spec.concurrency]
+        self._latest_only = [
+            pk for pk, spec in self._specs.items() if spec.when is not None and spec.catch_up.mode == "latest"
+        ]
+        self._known_version = registry.version
+
+    # --- waiting ---
+
+    def _listen(self) -> None:
+        if self._listening is not None and not self._listening.closed:
+            return
+        fresh = connect("airlock worker")
+        try:
+            refuse_pooling(fresh)
+            fresh.execute(f"LISTEN {RUNS_CHANNEL}")
+        except BaseException:  # whatever it is, Ctrl-C included, leaves no connection behind
+            fresh.close()
+            raise
+        self._listening = fresh
+
+    def _close_listening(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    def _sleep(self, seconds: float) -> None:
+        """Until it is time, something was notified, a slot is free, or we are to stop."""
+        pgconn = self._listening.pgconn
+        readable, _, _ = select.select([pgconn.socket, self._wake_r], [], [], seconds)
+        if self._wake_r in readable:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake_r, 4096)
+        if pgconn.socket in readable:
+            pgconn.consume_input()
+            while (notice := pgconn.notifies()) is not None:
+                if notice.extra.decode() == CANCEL:
+                    self.keeper.beat_now()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):  # a full pipe wakes as well as one more byte
+            os.write(self._wake_w, b"!")

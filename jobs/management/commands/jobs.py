@@ -1,0 +1,43 @@
+"""`manage.py jobs`: every job with when it runs next and how it went last, and who works."""
+
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from jobs.figures import JobFigures, read_figures
+from station.clock import house_time
+
+
+class Command(BaseCommand):
+    help = "List the jobs: next run, last result, what waits and runs; and the workers."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="For scripts.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        figures = read_figures()
+        if options["json"]:
+            self.stdout.write(json.dumps(figures.as_dict(), indent=1, default=str))
+            return
+        for job in figures.jobs:
+            self.stdout.write(_line(job))
+        alive = [worker for worker in figures.workers if worker.is_alive]
+        names = ", ".join(worker.name for worker in alive)
+        words = "worker" if len(alive) == 1 else "workers"
+        self.stdout.write(f"{len(alive)} {words}: {names}" if alive else "No worker runs: manage.py runworker")
+
+
+def _line(job: JobFigures) -> str:
+    marks = [mark for mark, is_on in (("PAUSED", job.is_paused), ("NOT IN THE CODE", not job.is_declared)) if is_on]
+    upcoming = f"next {house_time(job.next_at)}" if job.next_at else "nothing planned"
+    last = f"last {job.last_state} {house_time(job.last_at)}" if job.last_at else "never ran"
+    counts = f"{job.queued} queued, {job.running} running"
+    if job.failed:
+        counts += f", {job.failed} failed"
+    if job.worker_crashed:
+        counts += f", {job.worker_crashed} with a dead worker"
+    words = f"{job.name}: {job.in_words}; {upcoming}; {last}; {counts}"
+    if job.plan_error:
+        words += f"; CANNOT BE PLANNED: {job.plan_error}"
+    return " ".join([*marks, words])

@@ -1,0 +1,52 @@
+"""`manage.py run_job NAME`: run a job now, as the button in the admin does."""
+
+import json
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from jobs.declared.payloads import BadPayload
+from jobs.models import Run
+from jobs.runs.queue import NotQueued, run_by_hand, spec_of
+
+
+class Command(BaseCommand):
+    help = "Run a job now, whatever its plan; also while it is paused. Ends with 1 if it fails (with --wait)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="See manage.py jobs.")
+        parser.add_argument("--scope", default="", help="In which of its scopes.")
+        parser.add_argument("--payload", default="", help="JSON, for jobs that take one.")
+        parser.add_argument("--wait", action="store_true", help="Wait for its end and print the result.")
+        parser.add_argument("--seconds", type=float, default=600.0, help="How long to wait at most.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            payload = json.loads(options["payload"]) if options["payload"] else None
+        except ValueError as error:
+            raise CommandError(f"--payload is not JSON: {error}") from error
+        try:
+            spec_of(options["name"])
+            run = run_by_hand(options["name"], scope=options["scope"], payload=payload, by="command line")
+        except (NotQueued, BadPayload) as refusal:
+            raise CommandError(str(refusal)) from refusal
+        self.stdout.write(f"Run {run.pk} of {run.job} is queued.")
+        if options["wait"]:
+            self._wait(run, options["seconds"])
+
+    def _wait(self, run: Run, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        told = ""
+        while not run.is_over:
+            if time.monotonic() > deadline:
+                raise CommandError(f"Run {run.pk} is still {run.state_word} after {seconds:g} s. It goes on.")
+            time.sleep(0.1)
+            run.refresh_from_db()
+            percent = "" if run.progress_percent is None else f"{run.progress_percent} % "
+            if run.progress_text and (told := f"{percent}{run.progress_text}") != getattr(self, "_told", ""):
+                self._told = told
+                self.stdout.write(told)
+        if run.state != Run.State.SUCCEEDED:
+            raise CommandError(f"Run {run.pk} {run.state_word} ({run.error_code}): {run.error}")
+        self.stdout.write(json.dumps(run.result) if run.result is not None else "Done.")

@@ -1,0 +1,35 @@
+"""`manage.py runworker`: a worker for all background work. Start as many as you like, on any machine."""
+
+import gc
+from typing import Any
+
+import psycopg
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import OperationalError
+
+from jobs.job_worker.main_loop import NoSuchJobs, Worker
+from station.database.sessions import PoolingRefused
+
+
+class Command(BaseCommand):
+    help = "Take runs of jobs and work on them until SIGTERM or Ctrl-C."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--concurrency", type=int, default=2, help="Heavy runs at once (default 2); light ones: eight times that."
+        )
+        parser.add_argument("--jobs", default="", help="Only these, separated by commas (default: all).")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not 1 <= options["concurrency"] <= 64:
+            raise CommandError("--concurrency must be from 1 to 64.")
+        only = [name for name in options["jobs"].split(",") if name]
+        gc.freeze()  # what is loaded by now stays: the collector need not walk it every time
+        try:
+            code = Worker(concurrency=options["concurrency"], only=only).run()
+        except (NoSuchJobs, PoolingRefused) as refusal:
+            raise CommandError(str(refusal)) from refusal
+        except (OperationalError, psycopg.OperationalError) as error:
+            raise CommandError(f"The database does not answer: {str(error).strip()}") from error
+        if code:
+            raise SystemExit(code)

@@ -1,0 +1,1 @@
+"""Runs in the database: planned, queued, claimed, kept, finished, swept, deleted."""

@@ -1,0 +1,282 @@
+"""Taking runs out of the queue: exactly one winner each, by compare-and-set; limits counted under the job's own lock.
+
+A worker looks (one cheap question), promotes what has come due, and claims as much as it has room for. The claim
+itself is durable: a run that somebody works on must never look unclaimed after a crash of the server.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import DatabaseError, IntegrityError, transaction
+
+from jobs.declared.declarations import JobSpec
+from jobs.models import Job, Run
+from station.clock import database_now
+from station.database.prepared_sql import fetch_prepared
+
+State = Run.State
+PROMOTE_LIMIT = 500
+# So many more candidates than wanted are looked at, because others claim at the same time.
+SPARE = 2
+
+LOOK = """
+    WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
+    SELECT now,
+    LEAST((SELECT min(run_at) FROM jobs_run WHERE state = 'scheduled'),
+          (SELECT min(run_at) FROM jobs_run WHERE state = 'retry')),
+    (SELECT min(run_at) FROM jobs_run WHERE state = 'queued' AND run_at > now),
+    ARRAY(SELECT j.id FROM jobs_job j WHERE j.id = ANY(%(counted)s::bigint[]) AND EXISTS (
+        SELECT FROM jobs_run r WHERE r.job_id = j.id AND r.state = 'queued'))
+    FROM clock"""
+# Of each job its next few in order, of an exclusive one only where nothing of its scope runs; jobs take turns.
+CANDIDATES = """
+    SELECT c.id, w.job_id, c.scope, w.exclusive
+    FROM unnest(%(jobs)s::bigint[], %(exclusive)s::boolean[]) AS w (job_id, exclusive)
+    JOIN jobs_job j ON j.id = w.job_id
+    CROSS JOIN LATERAL (
+        SELECT r.*, row_number() OVER (ORDER BY r.priority DESC, r.turn, r.id) AS place FROM (
+            (SELECT id, scope, priority, turn FROM jobs_run q
+             WHERE q.job_id = w.job_id AND q.state = 'queued' AND q.run_at <= %(now)s AND NOT j.is_paused
+             AND (NOT w.exclusive OR NOT EXISTS (SELECT FROM jobs_run o
+                  WHERE o.job_id = q.job_id AND o.scope = q.scope AND o.state = 'running'))
+             ORDER BY priority DESC, turn, id LIMIT %(limit)s::int)
+            UNION ALL
+            (SELECT id, scope, priority, turn FROM jobs_run q
+             WHERE q.job_id = w.job_id AND q.state = 'queued' AND q.run_at <= %(now)s
+             AND q.trigger = 'manual' AND j.is_paused
+             AND (NOT w.exclusive OR NOT EXISTS (SELECT FROM jobs_run o
+                  WHERE o.job_id = q.job_id AND o.scope = q.scope AND o.state = 'running'))
+             LIMIT %(limit)s::int)) AS r) AS c
+    ORDER BY c.priority DESC, c.place, c.id LIMIT %(limit)s::int"""
+WAITING = """
+    SELECT id, state, job_id FROM jobs_run WHERE state IN ('scheduled', 'retry') AND run_at <= %(until)s
+    ORDER BY run_at LIMIT %(limit)s::int FOR NO KEY UPDATE SKIP LOCKED"""
+SUPERSEDED = """
+    SELECT DISTINCT r.id FROM jobs_run r JOIN jobs_run later
+    ON later.job_id = r.job_id AND later.scope = r.scope AND later.planned_at > r.planned_at
+    WHERE r.job_id = ANY(%(jobs)s::bigint[]) AND r.scope = ANY(%(scopes)s::text[])
+    AND r.state = 'queued' AND r.trigger = 'plan' AND r.attempt = 0
+    AND later.state = 'queued' AND later.trigger = 'plan' AND later.run_at <= %(now)s"""
+# The turn it is now in each job: a scope that comes anew begins there, not before everybody else.
+FLOORS = """
+    SELECT j.id, COALESCE((SELECT turn FROM jobs_run q WHERE q.job_id = j.id AND q.priority = 0
+                           AND q.state = 'queued' ORDER BY q.turn LIMIT 1), 1) - 1
+    FROM jobs_job j WHERE j.id = ANY(%(jobs)s::bigint[])"""
+PROMOTED_TURN = """1 + GREATEST(
+    COALESCE((SELECT max(turn) FROM jobs_run q WHERE q.job_id = jobs_run.job_id
+              AND q.scope = jobs_run.scope AND q.state = 'queued'), 0),
+    (%(floors)s::bigint[])[array_position(%(jobs)s::bigint[], jobs_run.job_id)])"""
+RETURNING = (
+    "job_id",
+    "scope",
+    "trigger",
+    "planned_at",
+    "run_at",
+    "payload",
+    "attempt",
+    "attempts_allowed",
+    "attempts_forgiven",
+    "is_reentrant",
+    "token",
+    "errors",
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a worker needs to know before it does anything."""
+
+    now: datetime
+    # The first that is to be promoted, and the first that was and whose instant is still to come.
+    waits_until: datetime | None
+    instant: datetime | None
+    # Of the jobs with a limit, those with something in the queue.
+    ready: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A run that is ours until the lease says otherwise."""
+
+    id: int
+    job_id: int
+    scope: str
+    trigger: str
+    planned_at: datetime | None
+    run_at: datetime
+    payload: Any
+    attempt: int
+    attempts_allowed: int
+    attempts_forgiven: int
+    is_reentrant: bool
+    token: UUID
+    errors: list[dict[str, Any]]
+
+    @property
+    def attempts_left(self) -> int:
+        return max(0, self.attempts_allowed + self.attempts_forgiven - self.attempt)
+
+
+@dataclass(frozen=True)
+class Claimant:
+    """Who claims: the row and the name of a worker."""
+
+    ref: int
+    name: str
+
+
+def look(counted: Collection[int]) -> Look:
+    [row] = fetch_prepared(LOOK, {"counted": list(counted)})
+    return Look(row[0], row[1], row[2], tuple(row[3]))
+
+
+def promote(now: datetime, until: datetime, latest_only: Collection[int] = ()) -> int:
+    """J-21: scheduled runs and retries whose time comes by `until` join the queue, at the end of their scope's turn.
+
+    A moment ahead, so that on the instant there is nothing left to do but to take them. Of the jobs in `latest_only`,
+    an older plan that nobody has begun gives way to the newer one. Answers how many were promoted; several workers
+    promote different ones at the same time.
+    """
+    moved: list[tuple[Any, ...]] = []
+    with transaction.atomic():
+        by_state: dict[str, list[int]] = {}
+        waiting = fetch_prepared(WAITING, {"until": until, "limit": PROMOTE_LIMIT})
+        for pk, state, _ in waiting:
+            by_state.setdefault(state, []).append(pk)
+        floors = fetch_prepared(FLOORS, {"jobs": sorted({job_id for _, _, job_id in waiting})}) if waiting else []
+        for state, pks in by_state.items():
+            moved += Run.move_rows(
+                pks,
+                state,
+                State.QUEUED,
+                now=now,
+                changes={"turn": PROMOTED_TURN},
+                values={"jobs": [job for job, _ in floors], "floors": [floor for _, floor in floors]},
+                returning=("job_id", "scope"),
+                is_noted=False,
+            )
+    affected = {job_id for _, job_id, _ in moved} & set(latest_only)
+    if affected:
+        _supersede(affected, {scope for _, job_id, scope in moved if job_id in affected}, now)
+    return len(moved)
+
+
+def _supersede(jobs: set[int], scopes: set[str], now: datetime) -> None:
+    pks = [row[0] for row in fetch_prepared(SUPERSEDED, {"jobs": list(jobs), "scopes": list(scopes), "now": now})]
+    if pks:
+        note = "a later one took its place before it could begin"
+        changes = {
+            "finished_at": "%(_now)s",
+            "error_code": "'cancelled'",
+            "error": "%(_note)s::text",
+            "cancel_reason": "%(_note)s::text",
+        }
+        Run.move_rows(pks, State.QUEUED, State.CANCELLED, now=now, note=note, changes=changes, at_most=len(pks))
+
+
+def claim(specs: Mapping[int, JobSpec], jobs: Sequence[int], room: int, who: Claimant, now: datetime) -> list[Claimed]:
+    """Up to `room` runs of these jobs, none of which has a limit to be counted; highest priority first."""
+    pks = _candidates(jobs, specs, room * SPARE, now)
+    if not pks:
+        return []
+    try:
+        return _take(pks, specs, room, who, now)
+    except IntegrityError:
+        # Two workers chose two runs of one exclusive scope in the same moment: one after the other, then.
+        return _claim_one_by_one(specs, jobs, room, who, now)
+
+
+def _claim_one_by_one(
+    specs: Mapping[int, JobSpec], jobs: Sequence[int], room: int, who: Claimant, now: datetime
+) -> list[Claimed]:
+    """What is claimed is ours, whatever happens to the next: it is answered, never dropped."""
+    claimed: list[Claimed] = []
+    for job in jobs:
+        try:
+            if len(claimed) < room:
+                claimed += claim_counted(job, specs[job], room - len(claimed), who, now)
+        except IntegrityError:
+            continue  # somebody was faster in that scope; the next look decides
+        except DatabaseError:
+            if not claimed:
+                raise
+            break
+    return claimed
+
+
+def warm_up(specs: Mapping[int, JobSpec], who: Claimant, now: datetime) -> None:
+    """A claim of nothing: everything the next one needs is at hand then, here and in the server."""
+    _take([0], specs, 1, who, now)
+
+
+def claim_counted(job: int, spec: JobSpec, room: int, who: Claimant, now: datetime) -> list[Claimed]:
+    """J-18: one claimer at a time counts what runs. The lock comes first, so that the count is made after it."""
+    with transaction.atomic():
+        Job.objects.select_for_update(no_key=True).get(pk=job)
+        if spec.concurrency:
+            running = Run.objects.filter(job_id=job, state=State.RUNNING).count()
+            room = min(room, spec.concurrency - running)
+        pks = _candidates([job], {job: spec}, room, now) if room > 0 else []
+        # The clock went on while we waited for the lock; a lease must not begin in the past.
+        return _take(pks, {job: spec}, room, who, max(now, database_now())) if pks else []
+
+
+def _candidates(jobs: Sequence[int], specs: Mapping[int, JobSpec], limit: int, now: datetime) -> list[int]:
+    """In the order in which they are to be taken; of an exclusive scope only the first."""
+    exclusive = [specs[job].is_exclusive for job in jobs]
+    rows = fetch_prepared(CANDIDATES, {"jobs": list(jobs), "exclusive": exclusive, "limit": limit, "now": now})
+    chosen, scopes = [], set()
+    for pk, job_id, scope, is_exclusive in rows:
+        if not is_exclusive or (job_id, scope) not in scopes:
+            chosen.append(pk)
+            scopes.add((job_id, scope))
+    return chosen
+
+
+def _take(pks: Sequence[int], specs: Mapping[int, JobSpec], room: int, who: Claimant, now: datetime) -> list[Claimed]:
+    own = "(%({})s::float8[])[array_position(%(jobs)s::bigint[], jobs_run.job_id)] * interval '1 second'"
+    rows = Run.move_rows(
+        pks,
+        State.QUEUED,
+        State.RUNNING,
+        now=now,
+        by=who.name,
+        is_durable=True,
+        is_noted=False,  # who claimed it when stands in the row, and every failed attempt in its errors
+        at_most=room,
+        changes={
+            "attempt": "jobs_run.attempt + 1",
+            "token": "gen_random_uuid()",
+            "leased_until_at": f"%(_now)s + {own.format('leases')}",
+            "deadline_at": f"%(_now)s + {own.format('stales')}",
+            "heartbeat_at": "%(_now)s",
+            "claimed_at": "%(_now)s",
+            "worker_ref": "%(ref)s",
+            "worker_name": "%(name)s",
+            "progress_percent": "NULL",
+            "progress_text": "''",
+        },
+        values={
+            "jobs": list(specs),
+            "leases": [spec.lease_seconds for spec in specs.values()],
+            "stales": [spec.stale_seconds for spec in specs.values()],
+            "ref": who.ref,
+            "name": who.name,
+        },
+        returning=RETURNING,
+    )
+    order = {pk: place for place, pk in enumerate(pks)}
+    return [_read(row) for row in sorted(rows, key=lambda row: order[row[0]])]
+
+
+def _read(row: Sequence[Any]) -> Claimed:
+    """Django hands JSON columns of raw statements over as text."""
+    values = dict(zip(("id", *RETURNING), row, strict=True))
+    for name in ("payload", "errors"):
+        if isinstance(values[name], str):
+            values[name] = json.loads(values[name])
+    return Claimed(**values)

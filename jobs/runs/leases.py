@@ -1,0 +1,57 @@
+"""Keeping what one has claimed: one statement renews every lease of a worker and tells what it lost or is to stop."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+# A row that somebody else has locked in this moment is neither renewed nor lost: the next beat tries again.
+RENEW = """
+    WITH mine AS MATERIALIZED (
+        SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[], %(leases)s::float8[]) AS m (id, token, lease)),
+    free AS MATERIALIZED (
+        SELECT r.id, m.lease FROM jobs_run r JOIN mine m ON r.id = m.id AND r.token = m.token
+        WHERE r.state = 'running' ORDER BY r.id FOR NO KEY UPDATE OF r SKIP LOCKED),
+    renewed AS (
+        UPDATE jobs_run r SET heartbeat_at = clock_timestamp(),
+            leased_until_at = clock_timestamp() + free.lease * interval '1 second'
+        FROM free WHERE r.id = free.id)
+    SELECT m.token, COALESCE(r.token = m.token AND r.state = 'running', false),
+        r.cancel_requested_at IS NOT NULL, r.cancel_reason
+    FROM mine m LEFT JOIN jobs_run r ON r.id = m.id"""
+ALIVE = """UPDATE jobs_jobworker SET heartbeat_at = clock_timestamp(), runs_done = %(done)s, ended_at = NULL,
+           ending = '' WHERE id = %(ref)s"""
+
+
+@dataclass(frozen=True)
+class Held:
+    """One lease: of which run, for how long at a time. Known by its token: a run may be claimed again, a token not."""
+
+    run_id: int
+    lease_seconds: float
+
+
+@dataclass(frozen=True)
+class Beat:
+    """What a renewal told: the explicit refusals, and what people want stopped (token -> reason)."""
+
+    lost: frozenset[UUID]
+    cancelled: dict[UUID, str]
+
+
+def renew(connection: Any, held: Mapping[UUID, Held]) -> Beat:
+    """Push every lease ahead. Only an explicit refusal is a loss (J-08, J-09); a database that is away raises."""
+    if not held:
+        return Beat(frozenset(), {})
+    values = {
+        "ids": [lease.run_id for lease in held.values()],
+        "tokens": list(held),
+        "leases": [lease.lease_seconds for lease in held.values()],
+    }
+    rows = connection.execute(RENEW, values).fetchall()
+    cancelled = {token: reason for token, is_ours, is_cancelled, reason in rows if is_ours and is_cancelled}
+    return Beat(frozenset(token for token, is_ours, _, _ in rows if not is_ours), cancelled)
+
+
+def show_alive(connection: Any, ref: int, done: int) -> None:
+    connection.execute(ALIVE, {"ref": ref, "done": done})

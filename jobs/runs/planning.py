@@ -1,0 +1,126 @@
+"""The leader's step that turns a job's times into runs: a few seconds ahead, so that workers start them on the instant.
+
+It costs what is due, not what is stored. A cursor moves by compare-and-set in the transaction that makes the runs
+(J-24), and a run's (job, scope, moment) is unique: planned twice is planned once, whoever plans.
+"""
+
+import logging
+import time
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection, transaction
+
+from jobs.declared import fire_times, registration
+from jobs.declared.declarations import CatchUp, registry
+from jobs.models import Job, JobCursor, Run
+from jobs.runs.queue import Order, insert
+
+logger = logging.getLogger(__name__)
+
+CHUNK = 2000
+GROUPS_PER_TURN = 50
+FIRES_AHEAD = 200
+SCOPES_SECONDS = 60.0
+DUE_SQL = f"""
+    SELECT min((SELECT min(c.next_at) FROM jobs_jobcursor c WHERE c.job_id = j.id AND c.is_active))
+           - interval '{settings.JOB_PLAN_AHEAD_SECONDS} s'
+    FROM jobs_job j WHERE j.is_declared AND NOT j.is_paused AND j.is_plannable"""  # noqa: S608
+ADVANCE = """
+    WITH due AS MATERIALIZED (
+        SELECT id FROM jobs_jobcursor
+        WHERE job_id = %(job)s AND next_at = %(old)s AND is_active
+        ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    UPDATE jobs_jobcursor c SET next_at = COALESCE(%(new)s::timestamptz, c.next_at),
+        is_active = %(new)s::timestamptz IS NOT NULL
+    FROM due WHERE c.id = due.id RETURNING c.scope"""
+_synced_version = -1
+_scopes_read_at = 0.0
+
+
+def step(now: datetime) -> datetime | None:
+    """Make the runs of everything that fires within the next seconds; answer when the next one has to be made."""
+    _sync_if_needed(now)
+    ahead = timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
+    jobs = {job.pk: job for job in Job.objects.planned() if job.name in registry.jobs}
+    active = JobCursor.objects.filter(job__in=jobs, is_active=True).order_by("next_at")
+    due = active.filter(next_at__lte=now + ahead).values_list("job_id", "next_at").distinct()
+    for job_id, next_at in list(due[:GROUPS_PER_TURN]):
+        try:
+            plan(jobs[job_id], next_at, now, now + ahead)
+        except (OperationalError, InterfaceError):
+            raise  # the database is away: that is no fault of the job
+        except Exception as error:  # a job that cannot be planned must not stop the others, and somebody hears of it
+            logger.exception("A job could not be planned. job=%s", jobs[job_id].name)
+            registration.note_trouble(jobs[job_id], error, now, is_plannable=False)
+    first = active.filter(job__is_plannable=True).values_list("next_at", flat=True).first()
+    moments = [first - ahead] if first else []
+    if _needs_looks():
+        moments.append(now + timedelta(seconds=SCOPES_SECONDS))
+    return min(moments, default=None)
+
+
+def _needs_looks() -> bool:
+    return any(spec.scopes for spec in registry.jobs.values()) or Job.objects.exclude(plan_error="").exists()
+
+
+def _sync_if_needed(now: datetime) -> None:
+    """The code once, and again when a job joins late; scope providers, and what could not be planned, every minute."""
+    global _synced_version, _scopes_read_at
+    version = registry.version
+    if _synced_version != version:
+        registration.sync(now)
+        _synced_version, _scopes_read_at = version, time.monotonic()
+    elif time.monotonic() - _scopes_read_at >= SCOPES_SECONDS:
+        _scopes_read_at = time.monotonic()
+        for job in Job.objects.filter(is_declared=True, is_paused=False).exclude(trigger=Job.Trigger.QUEUE):
+            spec = registry.get(job.name)
+            if spec is not None and (spec.scopes or job.plan_error):
+                registration.place(job, now)
+
+
+def plan(job: Job, next_at: datetime, now: datetime, horizon: datetime) -> int:
+    """The runs of all scopes of one job that stand at `next_at`; answers how many were made."""
+    spec = registry.get(job.name)
+    when = job.when
+    if spec is None or when is None:
+        return 0
+    fires, following = choose(when, spec.catch_up, next_at, now, horizon)
+    made = 0
+    while True:
+        with transaction.atomic():
+            # Nobody pauses it between this look and the insert.
+            if not Job.objects.select_for_update(no_key=True).filter(pk=job.pk, is_paused=False).exists():
+                return made
+            scopes = _advance(job, next_at, following)
+            orders = [Order(scope=scope, planned_at=fire, run_at=fire) for scope in scopes for fire in fires]
+            if orders:
+                made += len(insert(job.name, orders, trigger=Run.Trigger.PLAN, now=now, by="planner"))
+        if len(scopes) < CHUNK:
+            return made
+
+
+def _advance(job: Job, old: datetime, new: datetime | None) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(ADVANCE, {"job": job.pk, "old": old, "new": new, "limit": CHUNK})
+        return [row[0] for row in cursor.fetchall()]
+
+
+def choose(
+    when: fire_times.When, catch_up: CatchUp, next_at: datetime, now: datetime, horizon: datetime
+) -> tuple[list[datetime], datetime | None]:
+    """Which of the fires up to the horizon are to be made, and where the cursor stands after that (J-05)."""
+    fires: list[datetime] = []
+    last = next_at - timedelta(microseconds=1)
+    if next_at <= now and catch_up.mode == "latest":
+        fires = [when.latest(next_at, now)]
+        last = fires[-1]
+    elif next_at <= now:
+        earliest = max(next_at, now - timedelta(seconds=catch_up.window_seconds))
+        fires = fire_times.between(when, earliest, now, catch_up.per_turn)
+        last = fires[-1] if fires else now
+        if len(fires) == catch_up.per_turn:
+            return fires, fire_times.first_after(when, last)
+    ahead = fire_times.between(when, last + timedelta(microseconds=1), horizon, FIRES_AHEAD)
+    last = ahead[-1] if ahead else last
+    return [*fires, *ahead], fire_times.first_after(when, last)

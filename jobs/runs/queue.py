@@ -1,0 +1,283 @@
+"""Putting runs into the table and taking them out again: queue, by hand, backfill, cancel, retry.
+
+Everything here is one statement or one transaction on the caller's connection, so that what is queued stands or falls
+with what the caller writes. Workers are told by NOTIFY when it commits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q
+from psycopg.types.json import Jsonb
+
+from jobs.declared import fire_times
+from jobs.declared.declarations import JobSpec, registry
+from jobs.declared.payloads import dump
+from jobs.declared.registration import upsert
+from jobs.models import Job, Run
+from station.clock import database_now, is_pretended
+from station.database.notify import RUNS_CHANNEL, wake_workers
+
+State = Run.State
+CANCEL = "cancel"
+BY_HAND_PRIORITY = 100
+BACKFILL_PRIORITY = -100
+BACKFILL_LIMIT = 1000
+
+
+class NotQueued(Exception):
+    """It cannot be queued or started; the text says why."""
+
+
+class UnknownJob(NotQueued):
+    """No such job is declared in the code that runs here."""
+
+
+class AlreadyRunning(NotQueued):
+    """There is one already."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One run to be made."""
+
+    scope: str = ""
+    payload: Any = None
+    run_at: datetime | None = None
+    planned_at: datetime | None = None
+    key: str = ""
+    owner: str = ""
+    project_id: int | None = None
+
+
+# Scopes take turns: a new run goes behind its own scope's last one, but never before the one whose turn it is now.
+TURN = """1 + GREATEST(
+    COALESCE((SELECT max(turn) FROM jobs_run q
+              WHERE q.job_id = {job} AND q.scope = {scope} AND q.state = 'queued'), 0),
+    COALESCE((SELECT turn FROM jobs_run q
+              WHERE q.job_id = {job} AND q.priority = {priority} AND q.state = 'queued'
+              ORDER BY q.turn LIMIT 1), 1) - 1)"""
+INSERT = f"""
+    WITH orders AS (
+        SELECT * FROM unnest(%(scopes)s::text[], %(payloads)s::jsonb[], %(run_ats)s::timestamptz[],
+                             %(planned_ats)s::timestamptz[], %(keys)s::text[], %(owners)s::text[],
+                             %(projects)s::bigint[])
+        WITH ORDINALITY AS o (scope, payload, run_at, planned_at, key, owner, project_id, number)),
+    bases AS MATERIALIZED (
+        SELECT scope, {TURN.format(job="%(job)s", scope="s.scope", priority="%(priority)s::smallint")} AS turn
+        FROM (SELECT DISTINCT scope FROM orders) AS s),
+    made AS (
+        INSERT INTO jobs_run (job_id, scope, payload, run_at, planned_at, key, owner, project_id, trigger,
+            priority, turn, state, state_since_at, created_at, requested_by, is_exclusive, is_reentrant,
+            attempts_allowed, attempt, attempts_forgiven, worker_name, orphaned_times, cancel_reason,
+            progress_text, error_code, error, errors)
+        SELECT %(job)s, o.scope, o.payload, o.run_at, o.planned_at, o.key, o.owner, o.project_id, %(trigger)s,
+            %(priority)s, b.turn + row_number() OVER (PARTITION BY o.scope ORDER BY o.number) - 1,
+            CASE WHEN o.run_at <= %(now)s THEN 'queued' ELSE 'scheduled' END, %(now)s, %(now)s, %(by)s,
+            %(exclusive)s, %(reentrant)s, %(attempts)s, 0, 0, '', 0, '', '', '', '', '[]'
+        FROM orders o JOIN bases b USING (scope) ORDER BY o.number
+        ON CONFLICT DO NOTHING
+        RETURNING id, state),
+    noted AS (
+        INSERT INTO jobs_runevent (subject_id, at, old, new, by, note, detail)
+        SELECT id, %(now)s, '', state, %(by)s, %(note)s, '{{}}' FROM made WHERE %(note)s <> '')
+    SELECT id, CASE WHEN %(is_soon)s AND row_number() OVER () = 1 THEN pg_notify('{RUNS_CHANNEL}', '') END
+    FROM made ORDER BY id"""  # noqa: S608  (our own tables)
+
+
+def spec_of(name: str) -> JobSpec:
+    spec = registry.get(name)
+    if spec is None:
+        raise UnknownJob(f"There is no job called {name}.")
+    return spec
+
+
+def job_row(name: str) -> Job:
+    """The row of a declared job; made now if nobody has synchronised it yet."""
+    spec = spec_of(name)
+    return Job.objects.filter(name=name).first() or upsert(spec)
+
+
+def job_id(name: str) -> int:
+    """Its number, which never changes: rows of jobs are never deleted. Asked once per process."""
+    if name not in _ids:
+        _ids[name] = job_row(name).pk
+    return _ids[name]
+
+
+_ids: dict[str, int] = {}
+
+
+def enqueue(
+    name: str,
+    payload: Any = None,
+    *,
+    scope: str = "",
+    priority: int = 0,
+    run_at: datetime | None = None,
+    key: str = "",
+    owner: str = "",
+    project_id: int | None = None,
+    by: str = "",
+) -> Run:
+    """Queue one run. Under a key it is queued once: while that one is not over, it is the answer.
+
+    Raises UnknownJob or BadPayload, and then nothing is stored.
+    """
+    order = Order(scope, payload, run_at, None, key, owner, project_id)
+    for _ in range(5):
+        made = enqueue_many(name, [order], priority=priority, by=by)
+        run = Run.objects.filter(pk=made[0]).first() if made else None
+        run = run or (Run.objects.live().filter(job__name=name, key=key).first() if key else None)
+        if run is not None:
+            return run  # ours, or the one that is there; one that ended in this moment makes room for ours
+    raise NotQueued(f"{name} with the key {key} changes faster than it can be queued.")
+
+
+def enqueue_many(name: str, orders: Sequence[Order], *, priority: int = 0, by: str = "") -> list[int]:
+    """Queue many runs of one job in one statement; answers the ids of those that were not there already."""
+    return insert(name, orders, trigger=Run.Trigger.QUEUE, priority=priority, by=by)
+
+
+def insert(
+    name: str,
+    orders: Sequence[Order],
+    *,
+    trigger: str,
+    priority: int = 0,
+    by: str = "",
+    note: str = "",
+    now: datetime | None = None,
+) -> list[int]:
+    """The one place that makes runs. A plan, a key that is there already, is left out."""
+    spec = spec_of(name)
+    payloads = [dump(order.payload, spec.payload) for order in orders]
+    now = now or database_now()
+    soon = now + timedelta(seconds=settings.JOB_WORKER_TICK_SECONDS + 5)
+    values: dict[str, Any] = {
+        "is_soon": not is_pretended() and any(order.run_at is None or order.run_at <= soon for order in orders),
+        "job": job_id(name),
+        "scopes": [order.scope for order in orders],
+        "payloads": [None if payload is None else Jsonb(payload) for payload in payloads],
+        "run_ats": [order.run_at or now for order in orders],
+        "planned_ats": [order.planned_at for order in orders],
+        "keys": [order.key for order in orders],
+        "owners": [order.owner for order in orders],
+        "projects": [order.project_id for order in orders],
+        "trigger": trigger,
+        "priority": priority,
+        "now": now,
+        "by": by,
+        "note": note,
+        "exclusive": spec.is_exclusive,
+        "reentrant": spec.is_reentrant,
+        "attempts": spec.attempts,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(INSERT, values)
+        return [row[0] for row in cursor.fetchall()]
+
+
+def run_by_hand(name: str, *, scope: str = "", payload: Any = None, by: str, project_id: int | None = None) -> Run:
+    """J-19: now, whatever its plan; allowed while paused, refused while one is at it. Its place in time stays."""
+    job = job_row(name)
+    if scope and spec_of(name).when and not job.cursors.filter(scope=scope, is_active=True).exists():
+        raise NotQueued(f"{job} has no scope called {scope}.")
+    with transaction.atomic():
+        Job.objects.select_for_update(no_key=True).get(pk=job.pk)
+        there = Run.objects.filter(job=job, scope=scope).filter(
+            Q(state=State.RUNNING) | Q(state=State.QUEUED, trigger=Run.Trigger.MANUAL)
+        )
+        if registry.jobs[name].is_exclusive and (other := there.first()) is not None:
+            raise AlreadyRunning(f"{job} is {other.state_word} already (run {other.pk}).")
+        order = Order(scope=scope, payload=payload, project_id=project_id)
+        made = insert(name, [order], trigger=Run.Trigger.MANUAL, priority=BY_HAND_PRIORITY, by=by, note="by hand")
+    return Run.objects.get(pk=made[0])
+
+
+def backfill_moments(job: Job, scope: str, first: datetime, last: datetime) -> list[datetime]:
+    """The plans of that span that have no run yet, oldest first. Raises NotQueued if there are too many."""
+    when = job.when
+    if when is None:
+        raise NotQueued(f"{job} does not fire by itself: there is nothing to fill in.")
+    if last <= first:
+        raise NotQueued("The span must end after it begins.")
+    moments = fire_times.between(when, first, min(last, database_now()), BACKFILL_LIMIT + 1)
+    if len(moments) > BACKFILL_LIMIT:
+        raise NotQueued(f"That would be more than {BACKFILL_LIMIT} runs. Choose a shorter span.")
+    there = Run.objects.filter(job=job, scope=scope, planned_at__in=moments).values_list("planned_at", flat=True)
+    return sorted(set(moments) - set(there))
+
+
+def backfill(job: Job, scope: str, first: datetime, last: datetime, *, by: str) -> list[int]:
+    """J-05: fill in what was never planned, behind everything that is current. Doing it twice does it once."""
+    spec_of(job.name)
+    orders = [Order(scope=scope, planned_at=moment) for moment in backfill_moments(job, scope, first, last)]
+    if not orders:
+        return []
+    return insert(
+        job.name, orders, trigger=Run.Trigger.BACKFILL, priority=BACKFILL_PRIORITY, by=by, note="filled in by hand"
+    )
+
+
+def cancel(run: Run, *, by: str, reason: str = "") -> bool:
+    """What waits never runs; what runs is told to stop. False if it is over."""
+    now, reason = database_now(), reason[:200] or f"cancelled by {by}"
+    for _ in range(5):
+        if run.is_over:
+            return False
+        if run.state == State.RUNNING:
+            asked = {"cancel_requested_at": now, "cancel_reason": reason}
+            with transaction.atomic():
+                if Run.objects.filter(pk=run.pk, state=State.RUNNING, token=run.token).update(**asked):
+                    run.remark(f"is to be cancelled: {reason}", now=now, by=by)
+                    wake_workers(CANCEL)
+                    return True
+        elif run.move(
+            State.CANCELLED,
+            now=now,
+            by=by,
+            note=reason,
+            finished_at=now,
+            error_code=Run.Fault.CANCELLED,
+            error=reason,
+            cancel_reason=reason,
+        ):
+            return True
+        run.refresh_from_db()  # it moved on in this moment: look again
+    return False
+
+
+def cancel_of(owner: str, *, by: str, reason: str) -> int:
+    """J-25: the thing they are about goes, and so do they."""
+    return sum(cancel(run, by=by, reason=reason) for run in Run.objects.live().filter(owner=owner))
+
+
+def retry(run: Run, *, by: str) -> bool:
+    """Again, now, with a fresh count of attempts; all errors stay on record. False if it is not there to be retried."""
+    if not run.may_move(State.QUEUED):
+        return False
+    now = database_now()
+    if run.key and Run.objects.live().filter(job_id=run.job_id, key=run.key).exclude(pk=run.pk).exists():
+        return False  # another one with its key is on its way
+    with transaction.atomic():
+        moved = run.move(
+            State.QUEUED,
+            now=now,
+            by=by,
+            note="once more, by hand",
+            run_at=now,
+            attempts_forgiven=run.attempt,
+            orphaned_times=0,
+            cancel_requested_at=None,
+            cancel_reason="",
+            finished_at=None,
+            token=None,
+        )
+        if moved:
+            wake_workers()
+    return moved

@@ -1,0 +1,44 @@
+"""The engine's own jobs: finished runs and the records of ended workers go when they are no longer needed (J-22)."""
+
+from datetime import timedelta
+from typing import Any
+
+from jobs.declared.declarations import MINOR, Keep, every, job, registry
+from jobs.declared.run_context import RunContext
+from jobs.models import Job, JobWorker, Run
+from station.clock import database_now
+
+State = Run.State
+BATCH = 1000
+WORKERS_KEPT = timedelta(days=14)
+
+
+@job("runs.retention", when=every(3600, delay_seconds=90), timeout_seconds=600, keep=MINOR)
+def delete_old_runs(run: RunContext) -> dict[str, Any]:
+    """Delete finished runs that nobody needs any more, in small batches."""
+    deleted = {}
+    jobs = list(Job.objects.all())
+    for number, row in enumerate(jobs):
+        spec = registry.get(row.name)
+        count = delete_finished(row, spec.keep if spec else Keep(), run)
+        if count:
+            deleted[row.name] = count
+        run.report(100 * (number + 1) / len(jobs), f"{row.name}: {count} deleted")
+    JobWorker.objects.filter(ended_at__lt=database_now() - WORKERS_KEPT).delete()
+    return deleted
+
+
+def delete_finished(row: Job, keep: Keep, run: RunContext | None = None) -> int:
+    """J-22: by age, succeeded and failed apart, at most a thousand rows a statement."""
+    now, count = database_now(), 0
+    for states, seconds in (
+        ([State.SUCCEEDED], keep.succeeded_seconds),
+        ([State.FAILED, State.CANCELLED], keep.failed_seconds),
+    ):
+        old = row.runs.filter(state__in=states, finished_at__lt=now - timedelta(seconds=seconds))
+        while pks := list(old.order_by("finished_at").values_list("pk", flat=True)[:BATCH]):
+            if run is not None:
+                run.check()
+            count += len(pks)
+            Run.objects.filter(pk__in=pks, state__in=states).delete()
+    return count

@@ -1,0 +1,177 @@
+"""The leader's step that rescues what crashed: stale leases, hard limits, dead workers; each row on its own.
+
+A dead worker on this machine is known by its process and its runs are rescued at once. One on another machine is taken
+for dead when its leases run out. What may be entered again is tried again; what may not ends as failed (J-07). A
+run that takes its worker down three times in a row is poison and goes no further (J-15).
+"""
+
+import logging
+import time
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, transaction
+
+from jobs.declared.declarations import registry
+from jobs.models import Job, JobWorker, Run
+from jobs.runs import claiming, worker_records
+from jobs.runs.finishing import ORPHANED_UNTIL_POISON, Failure, write_verdict
+from station.alerts import raise_alert, resolve_alert
+from station.database.notify import wake_workers
+from station.models.alert import Severity
+
+logger = logging.getLogger(__name__)
+
+State, Fault = Run.State, Run.Fault
+PER_PASS = 500
+LOOK = timedelta(seconds=5)
+PATIENCE = timedelta(seconds=30)
+WORKER_SILENCE = timedelta(seconds=90)
+NOBODY_AFTER = timedelta(seconds=60)
+NO_WORKER = "no_job_worker"
+WHY = {
+    Fault.WORKER_CRASHED: "its worker died while it was at it",
+    Fault.STALE_TIMEOUT: "its worker has not been heard of, or did not end it in time",
+    Fault.POISON: "its worker died three times in a row while it was at it; it is not tried again",
+}
+# While something runs its worker may die; what nobody promoted or takes is looked at; a silent worker is buried.
+# State by state: over two at once PostgreSQL would read all of both instead of the first of each.
+DUE_SQL = """SELECT LEAST(
+    CASE WHEN EXISTS (SELECT FROM jobs_run WHERE state = 'running')
+           OR (SELECT min(run_at) FROM jobs_run WHERE state = 'queued') IS NOT NULL THEN clock_timestamp() END,
+    (SELECT min(run_at) FROM jobs_run WHERE state = 'scheduled') + interval '2 s',
+    (SELECT min(run_at) FROM jobs_run WHERE state = 'retry') + interval '2 s',
+    (SELECT min(heartbeat_at) FROM jobs_jobworker WHERE ended_at IS NULL) + interval '90 s')"""
+
+
+def step(now: datetime) -> datetime | None:
+    """Bury dead workers, rescue what they left, and promote what nobody else did."""
+    is_patient = _is_patient(now)
+    rescued = bury(now, by_silence=not is_patient)
+    rescued += 0 if is_patient else rescue_stale(now)
+    if Run.objects.waiting(now - timedelta(seconds=2)).exists():
+        rescued += claiming.promote(now, now, latest_only())
+    if rescued:
+        wake_workers()
+    _tell_if_nobody_works(now)
+    if Run.objects.filter(state=State.RUNNING).exists():
+        return now + LOOK
+    is_anything_waiting = Run.objects.filter(state__in=[State.QUEUED, *Run.WAITING]).exists()
+    return now + PATIENCE if is_anything_waiting or JobWorker.objects.filter(ended_at=None).exists() else None
+
+
+_last: tuple[datetime, float] | None = None
+_patient_until = 0.0
+
+
+def _is_patient(now: datetime) -> bool:
+    """After a silence of our own, or a clock that was set, leases may be over for want of a database, not of a worker.
+
+    Everybody gets the time to be heard of first; only what is proven dead is buried at once.
+    """
+    global _last, _patient_until
+    moment = time.monotonic()
+    before, _last = _last, (now, moment)
+    is_first = before is None or moment - before[1] > 2 * PATIENCE.total_seconds()
+    is_set = before is not None and abs((now - before[0]).total_seconds() - (moment - before[1])) > LOOK.total_seconds()
+    if is_first or is_set:
+        _patient_until = moment + PATIENCE.total_seconds()
+    return moment < _patient_until
+
+
+def latest_only() -> list[int]:
+    """The rows of jobs of which only the latest plan counts."""
+    names = [name for name, spec in registry.jobs.items() if spec.when and spec.catch_up.mode == "latest"]
+    return list(Job.objects.filter(name__in=names).values_list("pk", flat=True))
+
+
+def bury(now: datetime, *, by_silence: bool = True) -> int:
+    """Workers that are gone: by their process if they lived here, else by their silence.
+
+    What a proven dead one was at goes on elsewhere at once; of a silent one each run when its own lease is over.
+    """
+    count = 0
+    for worker in JobWorker.objects.filter(ended_at=None):
+        is_proven = worker_records.is_dead_here(worker)
+        is_dead = is_proven or (by_silence and now - worker.heartbeat_at > WORKER_SILENCE)
+        if not is_dead or not _bury_one(worker, now):
+            continue
+        count += 1
+        for run in Run.objects.filter(state=State.RUNNING, worker_ref=worker.pk) if is_proven else []:
+            orphan(run, Fault.WORKER_CRASHED, now)
+    return count
+
+
+def _bury_one(worker: JobWorker, now: datetime) -> bool:
+    rows = JobWorker.objects.filter(pk=worker.pk, ended_at=None, heartbeat_at=worker.heartbeat_at)
+    if not rows.update(ended_at=now, ending=JobWorker.Ending.CRASHED):
+        return False
+    logger.error("A worker died. worker=%s", worker.name)
+    raise_alert(
+        f"job_worker:{worker.place}",
+        f"The worker {worker.name} died",
+        now=now,
+        severity=Severity.WARNING,
+        text="What it was at is tried again where that is safe. See Runs, error code worker_crashed.",
+        subject=f"jobworker:{worker.pk}",
+    )
+    return True
+
+
+def rescue_stale(now: datetime) -> int:
+    """J-12, J-13: expired, over the limit, or without a readable lease; the oldest first, so that none hides."""
+    count = 0
+    for run in Run.objects.stale(now)[:PER_PASS]:
+        worker = JobWorker.objects.filter(pk=run.worker_ref or 0).first()
+        is_alive = worker is not None and worker.ended_at is None and not worker_records.is_dead_here(worker)
+        count += orphan(run, Fault.STALE_TIMEOUT if is_alive else Fault.WORKER_CRASHED, now)
+    return count
+
+
+def orphan(run: Run, code: str, now: datetime) -> bool:
+    """Take one run away from whoever had it. A row that cannot be rescued must not keep the others from it."""
+    times = run.orphaned_times + 1 if code == Fault.WORKER_CRASHED else 0
+    if times >= ORPHANED_UNTIL_POISON:
+        code = Fault.POISON
+    spec = registry.get(run.job.name)
+    backoff = spec.backoff(run.attempt) if spec else timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
+    failure = Failure(code, WHY[Fault(code)] + (f" ({run.worker_name})" if run.worker_name else ""))
+    # Still the same claim, or somebody else was faster; and a heartbeat in this moment saves it.
+    guard = "leased_until_at = %(lease)s::timestamptz" if run.leased_until_at else "leased_until_at IS NULL"
+    try:
+        with transaction.atomic():
+            to = write_verdict(
+                run.pk,
+                run.token,
+                failure,
+                run,
+                backoff,
+                now=now,
+                guard=guard,
+                lease=run.leased_until_at,
+                orphaned_times=times,
+                skip_locked=True,  # whoever holds the row in this moment is no reason for the leader to wait
+            )
+            return to is not None
+    except (OperationalError, InterfaceError):
+        raise  # the database is away: nothing can be rescued
+    except Exception:  # each row on its own: the next pass tries it again
+        logger.exception("A run could not be rescued. run=%s", run.pk)
+        return False
+
+
+def _tell_if_nobody_works(now: datetime) -> None:
+    """Runs that wait and nobody to take them: the work silently does not happen, so somebody is told."""
+    if JobWorker.objects.filter(ended_at=None, heartbeat_at__gt=now - WORKER_SILENCE).exists():
+        resolve_alert(NO_WORKER, now=now, note="a worker is there")
+        return
+    waiting = Run.objects.filter(state=State.QUEUED, run_at__lt=now - NOBODY_AFTER, job__is_paused=False)
+    count = waiting.count()
+    if count:
+        raise_alert(
+            NO_WORKER,
+            "No worker runs, and work is waiting",
+            now=now,
+            severity=Severity.CRITICAL,
+            text=f"{count} runs wait. Start one: manage.py runworker",
+        )

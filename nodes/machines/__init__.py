@@ -1,0 +1,1 @@
+"""The machines themselves: health, placement, ports, and the threads that call them."""

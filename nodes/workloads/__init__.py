@@ -1,0 +1,14 @@
+"""Workloads: what upper apps want to run, and everything that makes it so."""
+
+from nodes.workloads.intent import (
+    NoControlPort,
+    latest,
+    launch_of,
+    set_end,
+    token_of,
+    unwant,
+    want,
+    workload_name,
+)
+
+__all__ = ["NoControlPort", "latest", "launch_of", "set_end", "token_of", "unwant", "want", "workload_name"]

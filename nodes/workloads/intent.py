@@ -1,0 +1,146 @@
+"""What upper apps say: this owner wants (or no longer wants) a worker. Only intent is written here; reconcile acts."""
+
+import json
+import secrets
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+
+from nodes.machines.placement import NodeFull
+from nodes.models import Node, Workload
+from nodes.runtimes import installation
+from nodes.runtimes.base import Identity, Launch
+from station.models import Project
+from station.sealing import seal, unseal
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104  (a worker on another machine; its token guards it)
+LIVE_STATES = Workload.live_states()
+
+
+class NoControlPort(Exception):
+    """Every control port of the node is in use."""
+
+
+def latest(owner: str) -> Workload | None:
+    """The newest generation, whatever became of it. Asked for all the time: its spec, maybe a long list, on demand."""
+    return Workload.objects.of(owner).select_related("node").defer("spec").first()
+
+
+def want(
+    owner: str,
+    *,
+    node: Node,
+    program: str,
+    spec: dict[str, Any],
+    secret: dict[str, Any],
+    now: datetime,
+    project: Project | None = None,
+    epoch: int = 0,
+) -> Workload:
+    """One live workload for this owner: the one there is, or a new generation. Calling twice is calling once.
+
+    Raises NodeFull if the node has filled up since it was chosen, or NoControlPort.
+    """
+    for _ in range(5):
+        current = latest(owner)
+        if current and current.is_wanted and current.state in LIVE_STATES:
+            return current
+        generation = current.generation + 1 if current else 1
+        try:
+            with transaction.atomic():
+                # One after the other: many at once would all choose the same next port, or the same last place.
+                locked = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+                others = Workload.objects.live().filter(node=node).exclude(owner=owner).count()
+                if others >= locked.max_workloads:
+                    raise NodeFull(f"{node.name}: already runs {others} of {locked.max_workloads} workloads")
+                workload = Workload.objects.create(
+                    owner=owner,
+                    generation=generation,
+                    project=project,
+                    node=node,
+                    name=workload_name(owner, generation),
+                    program=program,
+                    spec=spec,
+                    secrets_sealed=seal({**secret, "token": secrets.token_urlsafe(32)}),
+                    control_port=_free_control_port(node),
+                    epoch=epoch,
+                    state=Workload.State.REQUESTED,
+                    state_since_at=now,
+                    deadline_at=now + Workload.DEADLINES[Workload.State.REQUESTED],
+                    created_at=now,
+                )
+                workload.events.create(at=now, old="", new=workload.state, by=owner, note=f"wanted on {node.name}")
+            return workload
+        except IntegrityError:
+            continue  # somebody took this generation or this port; look again
+    raise NoControlPort(f"No control port of {node.name} could be had.")
+
+
+def unwant(owner: str, *, now: datetime, by: str, note: str = "") -> int:
+    """Nothing of this owner shall run any more."""
+    rows = Workload.objects.filter(owner=owner, is_wanted=True)
+    count = 0
+    for workload in rows:
+        with transaction.atomic():
+            if Workload.objects.filter(pk=workload.pk, is_wanted=True).update(is_wanted=False):
+                workload.refresh_from_db(fields=["state"])
+                workload.remark(f"no longer wanted{': ' + note if note else ''}", now=now, by=by)
+                count += 1
+    return count
+
+
+def set_end(owner: str, ends_at: datetime) -> None:
+    """When its worker is to end by itself. Only intent: reconcile tells a worker that thinks otherwise."""
+    for workload in Workload.objects.live().filter(owner=owner, is_wanted=True):
+        spec = {**workload.spec, "ends_at": ends_at.isoformat()}
+        Workload.objects.filter(pk=workload.pk).update(spec=spec)
+
+
+def workload_name(owner: str, generation: int) -> str:
+    """Deterministic, so that a second start of the same thing meets the first by name."""
+    return f"airlock-{installation()[:8]}-{owner.replace(':', '-')}-g{generation}"
+
+
+def launch_of(workload: Workload) -> Launch:
+    """Everything a runtime needs, the secrets opened at the last moment."""
+    opened = unseal(workload.secrets_sealed)
+    address = workload.node.parsed_address
+    control = {
+        "owner": workload.owner,
+        "generation": workload.generation,
+        "token": opened["token"],
+        "host": "127.0.0.1" if address.is_local and workload.node.network == "host" else EVERYWHERE,
+        "port": workload.control_port,
+    }
+    source = {**workload.spec.get("source", {}), **opened.get("source", {})}
+    sealed = {"control": control, "source": source, "secrets": opened.get("redact", []), **opened.get("config", {})}
+    config = {**workload.spec, **sealed}
+    return Launch(
+        name=workload.name,
+        identity=Identity(installation(), workload.owner, workload.generation, workload.epoch),
+        program=workload.program,
+        config=json.dumps(config),
+        devices=tuple(workload.spec.get("devices", ())),
+        control_port=workload.control_port,
+    )
+
+
+def token_of(workload: Workload) -> str:
+    token: str = unseal(workload.secrets_sealed)["token"]
+    return token
+
+
+def _free_control_port(node: Node) -> int:
+    """The next port of the node's range, going round; the database refuses one that is in use."""
+    used = set(Workload.objects.live().filter(node=node).values_list("control_port", flat=True))
+    newest = Workload.objects.filter(node=node).aggregate(newest=Max("id"))["newest"]
+    last = Workload.objects.filter(pk=newest).values_list("control_port", flat=True).first() if newest else None
+    first, count = node.control_port_from, node.control_port_count
+    offset = (last - first + 1) if last is not None else 0
+    for step in range(count):
+        port = first + (offset + step) % count
+        if port not in used:
+            return port
+    raise NoControlPort(f"All {count} control ports of {node.name} are in use.")

@@ -1,0 +1,151 @@
+"""Bringing a workload down: ask, insist, collect, remove. Retried until confirmed."""
+
+import contextlib
+import logging
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from nodes import failpoints
+from nodes.models import Node, Workload
+from nodes.runtimes.base import NameTaken, OutcomeUnknown, Refused, Runtime, RuntimeFault, Status, Unreachable
+from nodes.workloads.media_worker_client import WorkerRefused, WorkerSilent, tell
+from nodes.workloads.reachability import PLAYOUT
+from nodes.workloads.watch import finish
+from station.alerts import raise_alert, resolve_alert
+from station.clock import database_now
+from station.models.alert import Severity
+from station.redaction import redact
+from station.sealing import CannotOpen
+
+logger = logging.getLogger(__name__)
+
+State = Workload.State
+FORCE_AFTER = timedelta(seconds=12)
+REPEAT_AFTER = timedelta(seconds=4)
+
+
+def stop(workload: Workload, runtime: Runtime) -> None:
+    """From any live state towards exited."""
+    now = database_now()
+    if workload.state == State.REQUESTED:
+        workload.move(State.EXITED, now=now, note="never started", exit_reason="never_started")
+        return
+    if workload.state != State.STOPPING and not workload.move(State.STOPPING, now=now):
+        return
+    failpoints.reach(failpoints.STOP_BEFORE_CALL)
+    try:
+        observed = runtime.inspect(workload.name)
+        if observed is not None:
+            runtime.check_ours(observed)
+        if observed is None:
+            _end_without_trace(workload, now)
+        elif observed.status is Status.RUNNING:
+            _signal(workload, runtime, now)
+            failpoints.reach(failpoints.STOP_BEFORE_RESULT)
+        else:
+            failpoints.reach(failpoints.STOP_AFTER_EXIT)
+            finish(workload, observed, runtime)
+            resolve_alert(_alert_key(workload), now=now, note="it has ended")
+    except NameTaken:
+        _end_without_trace(workload, now)
+    except (Unreachable, OutcomeUnknown, Refused) as fault:
+        _ask_the_worker(workload)
+        _note_trouble(workload, redact(str(fault)), now)
+
+
+def _ask_the_worker(workload: Workload) -> None:
+    """Its engine does not answer, but the worker may (live-restore): a channel that is moved must not go on sending."""
+    if workload.is_wanted:
+        return  # lost, but nobody took its place: it plays on, as it should
+    with contextlib.suppress(WorkerSilent, WorkerRefused, CannotOpen):
+        tell(workload, "/stop", {})
+        logger.info("The worker itself was told to end; its engine does not answer. workload=%s", workload.name)
+
+
+def _take_back(workload: Workload, now: datetime) -> bool:
+    """Its machine is back, and the channel never stopped there: if nobody took it over it goes on, instead of being
+    ended because a fault of the network is over (P-06)."""
+    is_spare = workload.state != State.LOST or not workload.is_wanted or workload.program != PLAYOUT
+    if is_spare or Workload.objects.filter(owner=workload.owner, generation__gt=workload.generation).exists():
+        return False
+    try:
+        with transaction.atomic():
+            return workload.move(
+                State.RUNNING,
+                now=now,
+                note="its node is back, and it never stopped",
+                exit_reason="",
+                error="",
+                missed_looks=0,
+                heartbeat_at=now,
+            )
+    except IntegrityError:
+        return False  # its control port was given away meanwhile
+
+
+def clean_up(workload: Workload, runtime: Runtime) -> None:
+    """The row is over; make sure that its container is, too, and forget it."""
+    now = database_now()
+    try:
+        observed = runtime.inspect(workload.name)
+        if observed is not None and observed.status is Status.RUNNING:
+            runtime.check_ours(observed)
+            if not _take_back(workload, now):
+                _signal(workload, runtime, now)
+            return
+        runtime.remove(workload.name)
+    except NameTaken:
+        logger.warning("Left a stranger's container alone. workload=%s", workload.name)
+    except RuntimeFault as fault:
+        _ask_the_worker(workload)
+        logger.warning("Not cleaned up yet. workload=%s error=%s", workload.name, redact(str(fault)))
+        return
+    failpoints.reach(failpoints.STOP_AFTER_REMOVE)
+    Workload.objects.filter(pk=workload.pk).update(removed_at=now)
+    resolve_alert(_alert_key(workload), now=now, note="it has ended")
+
+
+def _signal(workload: Workload, runtime: Runtime, now: datetime) -> None:
+    """SIGTERM first; repeated while nothing happens; SIGKILL once patience is over."""
+    first = workload.signalled_at or now
+    is_frozen = workload.exit_reason == "unresponsive"
+    force = is_frozen or now - first >= FORCE_AFTER
+    if workload.stop_signals and not force and now - first < REPEAT_AFTER * workload.stop_signals:
+        return
+    runtime.stop(workload.name, force=force)
+    Workload.objects.filter(pk=workload.pk).update(stop_signals=F("stop_signals") + 1, signalled_at=first)
+    if workload.deadline_at and now > workload.deadline_at:
+        _note_trouble(workload, "It was told to end and still runs.", now)
+
+
+def _end_without_trace(workload: Workload, now: datetime) -> None:
+    """There is no such container. One that a timed-out call still brings up later is swept as an orphan."""
+    workload.move(State.EXITED, now=now, note="nothing of that name is there", exit_reason="gone")
+    resolve_alert(_alert_key(workload), now=now)
+
+
+def _note_trouble(workload: Workload, error: str, now: datetime) -> None:
+    """Never give up a stop (R-08): tell people, push the deadline, go on. Only a node that is down ends the waiting."""
+    if workload.deadline_at is None or now <= workload.deadline_at:
+        return
+    node_is_down = Node.objects.filter(pk=workload.node_id, state=Node.State.DOWN).exists()
+    if node_is_down and workload.state == State.STOPPING:
+        workload.move(State.LOST, now=now, note=f"its node is down: {error}", exit_reason="node_gone", error=error)
+    else:
+        deadline = now + Workload.DEADLINES[State.STOPPING]
+        Workload.objects.filter(pk=workload.pk).update(error=error, deadline_at=deadline)
+    late, is_capture = now - workload.state_since_at, workload.program != PLAYOUT
+    raise_alert(
+        _alert_key(workload),
+        f"{workload.owner} does not stop on node {workload.node.name}",
+        now=now,
+        severity=Severity.CRITICAL if late > timedelta(minutes=2) else Severity.WARNING,
+        text=f"{error}\nAirlock keeps trying." + (" A recording also ends by itself at its end time." * is_capture),
+        subject=f"workload:{workload.pk}",
+    )
+
+
+def _alert_key(workload: Workload) -> str:
+    return f"not_stopping:{workload.name}"

@@ -1,0 +1,229 @@
+"""A running workload: believe its progress, notice when it is gone, silent, or over."""
+
+import json
+import logging
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+
+from nodes.models import Node, Workload
+from nodes.runtimes.base import Observed, Runtime, RuntimeFault, Status
+from nodes.workloads import reachability
+from nodes.workloads.media_worker_client import WorkerHangs, WorkerSilent, fetch_status, send_end
+from nodes.workloads.reachability import PLAYOUT, SEALED, UNREACHABLE, VANISHED, Doubt
+from station.alerts import raise_alert, resolve_alert
+from station.clock import database_now
+from station.models.alert import Severity
+from station.redaction import redact
+from station.sealing import CannotOpen
+from worker.process import exits
+
+logger = logging.getLogger(__name__)
+
+State = Workload.State
+MISSES_UNTIL_LOST = 3
+LONG_SILENCE = 1.5  # times PLAYOUT_SILENCE_SECONDS: then two looks in vain are enough
+LOG_LINES = 60
+HUNG_LOOP_SECONDS = 20
+ON_AIR_SECONDS = 5.0
+
+
+def watch(workload: Workload, runtime: Runtime) -> None:
+    """One look. The engine is asked only when the worker itself is silent."""
+    is_channel = workload.program == PLAYOUT
+    # It was silent the last time, and may be off air: ask its engine and everybody else while it is waited for.
+    doubt = reachability.ask_around(workload, runtime) if is_channel and workload.missed_looks else None
+    try:
+        status = fetch_status(workload, reachability.PATIENCE_SECONDS if is_channel else None)
+        if _thinks_otherwise(status, workload.spec.get("ends_at")):
+            status = send_end(workload, workload.spec["ends_at"])
+    except CannotOpen as fault:
+        _tell_sealed(workload, str(fault))
+        _look_closer(workload, runtime, str(fault), doubt, is_our_fault=True)
+        return
+    except WorkerHangs as silence:
+        if is_channel and doubt is None:
+            # Nothing was refused, nothing ended: its engine would keep us waiting, too. Come back at once, and ask all.
+            _note_miss(workload)
+            return
+        _look_closer(workload, runtime, str(silence), doubt)
+        return
+    except WorkerSilent as silence:
+        _look_closer(workload, runtime, str(silence), doubt)
+        return
+    reachability.note_heard(workload)
+    if _hangs(status, is_channel=is_channel):
+        _look_closer(workload, runtime, f"its main loop stands still for {status['loop_age_seconds']:.0f} s", doubt)
+        return
+    take_heartbeat(workload, status, database_now())
+
+
+def _hangs(status: dict[str, Any], *, is_channel: bool) -> bool:
+    """Its main loop stands still. A channel that shows its picture all the same is left alone: storage that does not
+    answer would hold up its successor even more (the app above tells people)."""
+    age = status.get("last_frame_age_seconds")
+    is_on_air = is_channel and age is not None and age < ON_AIR_SECONDS
+    return (status.get("loop_age_seconds") or 0) > HUNG_LOOP_SECONDS and not is_on_air
+
+
+def _thinks_otherwise(status: dict[str, Any], ends_at: str | None) -> bool:
+    """Does the worker have another end in mind than the one that is wanted?"""
+    known = status.get("ends_at")
+    if not ends_at or not known:
+        return bool(ends_at)
+    return abs((datetime.fromisoformat(known) - datetime.fromisoformat(ends_at)).total_seconds()) > 0.01
+
+
+def take_heartbeat(workload: Workload, status: dict[str, Any], now: datetime) -> None:
+    """It answered: note when, what it has done, and push its deadline ahead."""
+    status = {**status, "error": redact(str(status.get("error") or ""))}
+    # Frames, or, of a source of sound alone, bytes.
+    grown = any(status.get(name, 0) > workload.progress.get(name, 0) for name in ("frames", "bytes"))
+    moved = grown or workload.progress_at is None
+    changes: dict[str, Any] = {
+        "heartbeat_at": now,
+        "missed_looks": 0,
+        "progress": status,
+        "deadline_at": now + Workload.DEADLINES[State.RUNNING],
+    }
+    if moved:
+        changes["progress_at"] = now
+    if workload.missed_looks:
+        for trouble in (VANISHED, UNREACHABLE, SEALED) if workload.program == PLAYOUT else (SEALED,):
+            resolve_alert(trouble, now=now, note=f"{workload.name} is heard again")
+    Workload.objects.filter(pk=workload.pk, state=State.RUNNING).update(**changes)
+    for name, value in changes.items():
+        setattr(workload, name, value)
+
+
+def _look_closer(
+    workload: Workload, runtime: Runtime, silence: str, doubt: Doubt | None, *, is_our_fault: bool = False
+) -> None:
+    """The worker does not answer: what does its node say? What only we cannot do is never a reason to end it."""
+    now = database_now()
+    _note_miss(workload)
+    is_channel = workload.program == PLAYOUT
+    is_down = not is_channel and workload.node.state == Node.State.DOWN
+    is_overdue = _is_overdue(workload, now) and (not is_our_fault or is_down)
+    try:
+        observed = doubt.inspect() if doubt else reachability.inspect(workload, runtime)
+    except RuntimeFault as fault:
+        # The engine may be restarting while the container goes on (live-restore): patience until the deadline.
+        if not is_overdue or _is_on_a_cable(workload, now):
+            return
+        if is_channel and doubt and doubt.answers(workload.node):
+            _end_silent(workload, silence, now)  # the machine is there: begin anew in its place
+        elif not reachability.seems_to_be_us(workload, now, doubt):
+            _lose(workload, "node_gone", f"Neither the worker nor its node answers: {redact(str(fault))}", now)
+        return
+    if observed is None:
+        _lose(workload, "gone", "Its container or process has vanished.", now)
+    elif observed.status is not Status.RUNNING:
+        finish(workload, observed, runtime)
+    elif is_overdue:
+        _end_silent(workload, silence, now)
+
+
+def _is_on_a_cable(workload: Workload, now: datetime) -> bool:
+    """P-06: a picture on a card of that machine can be shown by no other; it may well be on while we hear nothing."""
+    has_patience = workload.deadline_at is not None and now <= workload.deadline_at
+    return workload.program == PLAYOUT and bool(workload.spec.get("devices")) and has_patience
+
+
+def _end_silent(workload: Workload, silence: str, now: datetime) -> None:
+    """It runs, says its engine, and does not answer."""
+    if reachability.is_walled_off(workload, now):
+        return
+    silent = (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
+    error = f"It runs but has not answered for {silent:.0f} s ({silence})."
+    if workload.move(State.FAILED, now=now, note=error, exit_reason="unresponsive", error=error):
+        logger.error("Workload is unresponsive and will be ended. workload=%s", workload.name)
+
+
+def _tell_sealed(workload: Workload, fault: str) -> None:
+    """Another SEALING_KEYS than the one it was started with: nothing about it is wrong, and it goes on."""
+    raise_alert(
+        SEALED,
+        "The scheduler cannot open the tokens of its workers",
+        now=database_now(),
+        severity=Severity.CRITICAL,
+        text=f"{fault} What runs goes on, but nobody can look after it. Give this scheduler the SEALING_KEYS of the "
+        f"others. First seen with {workload.name}.",
+    )
+
+
+def _note_miss(workload: Workload) -> None:
+    workload.missed_looks += 1
+    Workload.objects.filter(pk=workload.pk).update(missed_looks=workload.missed_looks)
+
+
+def _is_overdue(workload: Workload, now: datetime) -> bool:
+    """A recording may wait half a minute for its node; a channel is off air meanwhile (P-04)."""
+    if workload.program == PLAYOUT:
+        silent = (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
+        # By the clock as well: a machine that drops every packet keeps each look waiting.
+        is_long = silent >= LONG_SILENCE * settings.PLAYOUT_SILENCE_SECONDS
+        misses = MISSES_UNTIL_LOST - 1 if is_long else MISSES_UNTIL_LOST
+        return silent >= settings.PLAYOUT_SILENCE_SECONDS and workload.missed_looks >= misses
+    return workload.deadline_at is not None and now > workload.deadline_at
+
+
+def _lose(workload: Workload, reason: str, error: str, now: datetime) -> None:
+    if workload.move(State.LOST, now=now, note=error, exit_reason=reason, error=error):
+        logger.error("Workload is lost. workload=%s reason=%s", workload.name, reason)
+
+
+def finish(workload: Workload, observed: Observed, runtime: Runtime) -> None:
+    """It is over: collect what it said last, and say in words how it ended."""
+    now = database_now()
+    printed = _last_log(workload, runtime)
+    reason = _reason(observed)
+    changes: dict[str, Any] = {"exit_code": observed.exit_code, "exit_reason": reason, "log_tail": printed}
+    final = _final_status(printed, workload)
+    if final is not None:
+        changes["progress"] = final
+    is_clean = observed.exit_code in {exits.DONE, exits.DISK_FULL} or workload.state == State.STOPPING
+    to = State.EXITED if is_clean else State.FAILED
+    note = f"{reason}, exit code {observed.exit_code}" + (f": {observed.error}" if observed.error else "")
+    if not is_clean:
+        changes["error"] = f"{note}. {_last_line(printed)}".strip()
+    if workload.move(to, now=now, note=note, **changes):
+        level = logging.INFO if is_clean else logging.ERROR
+        logger.log(level, "Workload ended. workload=%s reason=%s code=%s", workload.name, reason, observed.exit_code)
+
+
+def _reason(observed: Observed) -> str:
+    if observed.is_out_of_memory:
+        return "out_of_memory"
+    if observed.status is Status.CREATED:
+        return "never_started"
+    if observed.exit_code is None:
+        return "unknown_end"
+    if observed.exit_code in {137, -9}:
+        return "killed"
+    return exits.REASONS.get(observed.exit_code, "crashed")
+
+
+def _last_log(workload: Workload, runtime: Runtime) -> str:
+    try:
+        return redact(runtime.logs(workload.name, LOG_LINES))
+    except RuntimeFault as fault:
+        return f"(the log could not be read: {redact(str(fault))})"
+
+
+def _final_status(printed: str, workload: Workload) -> dict[str, Any] | None:
+    """The worker's last line sums up; believe it only if it names this workload."""
+    for line in reversed(printed.splitlines()):
+        try:
+            final = json.loads(line)["final"]
+            if (final["owner"], final["generation"]) == (workload.owner, workload.generation):
+                return dict(final)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
+def _last_line(printed: str) -> str:
+    lines = [line for line in printed.splitlines() if line.strip() and not line.startswith("{")]
+    return lines[-1][:300] if lines else ""

@@ -1,0 +1,1 @@
+"""As-run: collected from the media workers, exported for people and systems."""

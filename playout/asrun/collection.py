@@ -1,0 +1,127 @@
+"""Reading what the workers wrote down. Told twice is written once; what was lost with a machine is closed in words."""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from assets.models import Asset
+from nodes.models import Workload
+from nodes.workloads.media_worker_client import WorkerSilent, fetch
+from playout.lists.broadcast_days import begin_of, day_of
+from playout.lists.list_timing import plan_of
+from playout.models import AsRunEntry, Channel, PlaylistItem
+
+logger = logging.getLogger(__name__)
+
+# A look may not take long: what a night away has left is caught up with in many.
+ROUNDS = 2
+NEVER_REPORTED = "its end was never reported"
+
+# When each item of a list for a day is planned, by list: computed once however many lines are read.
+Plans = dict[int, dict[int, datetime | None]]
+
+
+def collect(channel: Channel, workload: Workload, *, is_last: bool = False) -> int:
+    """Copy what is new; answers how many lines. A worker that does not answer is asked again with the next look.
+
+    The last time it is asked even if its status told of nothing new: something may have begun since.
+    """
+    if channel.asrun_generation != workload.generation:
+        channel.asrun_generation, channel.asrun_revision = workload.generation, 0
+    if int(workload.progress.get("asrun_revision") or 0) <= channel.asrun_revision and not is_last:
+        return 0
+    count = 0
+    plans: Plans = {}
+    for _ in range(ROUNDS):
+        try:
+            answer = fetch(workload, f"/asrun?since={channel.asrun_revision}")
+        except WorkerSilent:
+            break
+        entries = sorted(answer["entries"], key=lambda entry: (entry["generation"], entry["seq"]))
+        with transaction.atomic():
+            # The channel first, as everybody does who moves it and then closes its lines: or two wait for each other.
+            Channel.objects.select_for_update(no_key=True).get(pk=channel.pk)
+            for entry in entries:
+                write(channel, entry, plans)
+            channel.asrun_revision = int(answer["revision"])
+            Channel.objects.filter(pk=channel.pk).update(
+                asrun_generation=channel.asrun_generation, asrun_revision=channel.asrun_revision
+            )
+        count += len(entries)
+        if answer["is_all"]:
+            break
+    return count
+
+
+def write(channel: Channel, told: dict[str, Any], plans: Plans) -> None:
+    """One line, new or known by now in more detail."""
+    started_at = datetime.fromisoformat(told["started_at"])
+    ended_at = datetime.fromisoformat(told["ended_at"]) if told["ended_at"] else None
+    rows = AsRunEntry.objects.filter(channel=channel)
+    known = rows.filter(generation=told["generation"], seq=told["seq"]).first()
+    if known is not None and known.ended_at is not None and (ended_at is None or known.frames == told["frames"]):
+        return  # told again; or its worker died and never knew the end: we noticed
+    if ended_at is None and rows.filter(generation__gt=told["generation"]).exists():
+        # Its worker is gone and could not say the end; how much of it went out is known.
+        ended_at = started_at + timedelta(seconds=told["frames"] / float(channel.rate))
+        told = {**told, "reason": "lost", "note": NEVER_REPORTED}
+    elif ended_at is None:
+        for row in rows.filter(ended_at=None).exclude(generation=told["generation"], seq=told["seq"]):
+            end = max(started_at, row.started_at)
+            if row.generation != told["generation"]:  # nobody was on air between the two
+                end = min(end, row.started_at + timedelta(seconds=row.frames / float(channel.rate)))
+            rows.filter(pk=row.pk, ended_at=None).update(ended_at=end, reason="lost", note=NEVER_REPORTED)
+    item = PlaylistItem.objects.select_related("playlist").filter(pk=_item_id(told["key"])).first()
+    asset = Asset.objects.filter(pk=told["asset"]).first() if told["asset"] else None
+    values: dict[str, Any] = {
+        "kind": told["kind"],
+        "title": told["title"][:200],
+        "item": item,
+        "asset": asset,
+        "started_at": started_at,
+        "ended_at": ended_at,
+        "from_seconds": told["from_seconds"],
+        "frames": told["frames"],
+        "repeats": told["repeats"],
+        "reason": told["reason"],
+        "note": told["note"],
+    }
+    if known is None:
+        values["planned_at"] = planned_at(item, started_at, plans)
+    AsRunEntry.objects.update_or_create(
+        channel=channel, generation=told["generation"], seq=told["seq"], defaults=values
+    )
+
+
+def _item_id(key: str) -> int:
+    whole = key.partition(".")[0]
+    return int(whole) if whole.isdigit() else 0
+
+
+def planned_at(item: PlaylistItem | None, now: datetime, plans: Plans) -> datetime | None:
+    """When it was to begin, if its list is for a day."""
+    if item is None or item.playlist.on is None or item.inserted_at is not None:
+        return None
+    if item.playlist_id not in plans:
+        rows = plan_of(item.playlist, now).rows
+        plans[item.playlist_id] = {row.item.pk: row.starts_at for row in rows}
+    return plans[item.playlist_id].get(item.pk)
+
+
+def close_open(channel: Channel, at: datetime, reason: str, note: str) -> int:
+    """Whatever was on when the worker went: it ended then, as far as anybody knows."""
+    rows = AsRunEntry.objects.filter(channel=channel, ended_at=None)
+    return sum(
+        AsRunEntry.objects.filter(pk=row.pk, ended_at=None).update(
+            ended_at=max(at, row.started_at), reason=reason, note=note
+        )
+        for row in rows
+    )
+
+
+def today(channel: Channel, now: datetime, count: int = 12) -> list[AsRunEntry]:
+    """The newest lines of this broadcast day."""
+    begin = begin_of(day_of(now)) - timedelta(minutes=1)
+    return list(AsRunEntry.objects.filter(channel=channel, started_at__gte=begin)[:count])

@@ -1,0 +1,78 @@
+"""Where a channel may be sent: addresses by type, checked, with their secrets taken out (S-03, S-04, S-05)."""
+
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from nodes.models import Port
+from scheduling.recorders.sources import Parsed, parse_source
+from station.folders import PLAYOUT_FOLDER, safe_part
+
+
+class OutputType(models.TextChoices):
+    SRT = "srt", "SRT"
+    RTMP = "rtmp", "RTMP"
+    UDP = "udp", "UDP (MPEG-TS)"
+    RTP = "rtp", "RTP (MPEG-TS)"
+    HLS = "hls", "HLS in the media folder"
+    FILE = "file", "file in the media folder"
+    DECKLINK = "decklink", "DeckLink"
+
+
+EXAMPLES = {
+    OutputType.SRT: "srt://receiver.example:9000 or, to wait for receivers, srt://0.0.0.0:9000?mode=listener",
+    OutputType.RTMP: "rtmp://server.example/live/KEY",
+    OutputType.UDP: "udp://239.1.1.1:5000",
+    OutputType.RTP: "rtp://239.1.1.1:5004",
+    OutputType.HLS: "a name, like main",
+    OutputType.FILE: "a name, like main",
+    OutputType.DECKLINK: "the number of the device, from 0",
+}
+LOCAL = (OutputType.HLS, OutputType.FILE)
+ONLY_ONE = ("hls", "file", "decklink")
+TWICE = "The channel has such an output already"
+
+
+def parse_output(output_type: str, text: str) -> Parsed:
+    """Check an address as typed and split it. The error is a sentence for the form field."""
+    if output_type in LOCAL:
+        name = text.strip()
+        if not name or name != safe_part(name) or "/" in name:
+            raise ValidationError("Give a plain name: letters, digits, spaces and - . , ( ) + = @ _")
+        return Parsed(name)
+    parsed = parse_source(output_type, text, EXAMPLES)
+    if output_type == OutputType.RTMP and "listen=1" in parsed.address:
+        raise ValidationError("An RTMP output calls; it does not wait to be called.")
+    return parsed
+
+
+def config_of(key: str, output_type: str, address: str, secrets: dict[str, Any], channel_id: int) -> dict[str, Any]:
+    """The output as its worker is told it; secrets as ffmpeg's own options, for the sealed part only."""
+    secret: dict[str, str] = {}
+    if secrets.get("passphrase"):
+        secret["passphrase"] = secrets["passphrase"]
+    query = dict(parse_qsl(secrets.get("query", "")))
+    if output_type == OutputType.SRT and query.get("streamid"):
+        secret["streamid"] = query["streamid"]
+    if output_type == OutputType.RTMP:
+        key_of_stream = secrets.get("stream_key", "")
+        secret["rtmp_playpath"] = f"{key_of_stream}?{secrets['query']}" if secrets.get("query") else key_of_stream
+    url = address
+    if output_type == OutputType.HLS:
+        url = f"{PLAYOUT_FOLDER}/channel-{channel_id}/hls-{safe_part(address)}/index.m3u8"
+    elif output_type == OutputType.FILE:
+        url = f"{PLAYOUT_FOLDER}/channel-{channel_id}/{safe_part(address)}.ts"
+    kept = {name: word for name, word in secret.items() if word}
+    return {"key": key, "type": output_type, "url": url, "secret": kept}
+
+
+def port_needed(output_type: str, address: str) -> tuple[str, int] | None:
+    """(kind, number) of the thing only one may hold on its node, or None."""
+    if output_type == OutputType.DECKLINK:
+        return Port.Kind.DECKLINK, int(address)
+    query = dict(parse_qsl(urlsplit(address).query)) if output_type == OutputType.SRT else {}
+    if query.get("mode") == "listener":
+        return Port.Kind.UDP, urlsplit(address).port or 0
+    return None

@@ -1,0 +1,117 @@
+"""What a channel asks of a node: where it may run, what its worker is told, and which ports it must hold."""
+
+import contextlib
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from nodes import workloads
+from nodes.machines.placement import MEGABYTE, TRIES, Needs, NodeFull, NoPlace, choose
+from nodes.machines.ports import port_of, release, reserve
+from nodes.models import Node, Workload
+from playout.channels.outputs import OutputType, config_of, port_needed
+from playout.lists.rundown import filler_of, rundown_of
+from playout.models import Channel, ChannelOutput
+from scheduling.recorders.sources import words_to_redact
+from scheduling.recording.workload_spec import DECKLINK_DEVICE
+from station.folders import PLAYOUT_FOLDER, PREVIEW_FOLDER
+
+WAITING = (Channel.State.STARTING, Channel.State.FAILING_OVER)
+
+
+def preview_folder(channel: Channel) -> str:
+    return f"{PREVIEW_FOLDER}/{channel.pk}"
+
+
+def ask_for_worker(channel: Channel, now: datetime, *, avoid: frozenset[int], node: Node | None) -> Workload | None:
+    """Choose a node, hold the ports, write the intent; None if the channel has moved on.
+
+    Raises NoPlace, PortTaken, NoControlPort or CannotOpen.
+    """
+    current = workloads.latest(channel.owner)
+    if current and current.is_wanted and not current.is_over:
+        return current
+    outputs = [output for output in channel.outputs.all() if output.is_active]
+    rundown = rundown_of(channel, now)
+    needs = needs_of(channel, node=node, avoid=avoid)
+    secret = _secret(channel, outputs, rundown.sources, rundown.redact)
+    spec = _spec(channel, outputs, rundown.told)
+    for _ in range(TRIES):
+        with contextlib.suppress(NodeFull):  # others chose it in the same moment
+            return _want(channel, choose(needs, now), spec, secret, now)
+    raise NoPlace("All nodes fill up faster than one can be chosen.")
+
+
+def _want(channel: Channel, node: Node, spec: dict[str, Any], secret: dict[str, Any], now: datetime) -> Workload | None:
+    with transaction.atomic():
+        # Nobody may stop it between this look and the intent, or a worker would play for nobody.
+        if not Channel.objects.select_for_update().filter(pk=channel.pk, state__in=WAITING, is_wanted=True).exists():
+            return None
+        current = workloads.latest(channel.owner)
+        if current and current.is_wanted and not current.is_over:
+            return current  # somebody was faster, and holds the ports where it is
+        _hold_ports(channel, node, ports_of(channel), now)
+        return workloads.want(
+            channel.owner, node=node, program="playout", spec=spec, secret=secret, now=now, project=channel.project
+        )
+
+
+def ports_of(channel: Channel) -> tuple[tuple[str, int], ...]:
+    """What only one may hold on a node: cards, and ports somebody calls."""
+    outputs = [output for output in channel.outputs.all() if output.is_active]
+    return tuple(port for output in outputs if (port := port_needed(output.type, output.address)))
+
+
+def needs_of(channel: Channel, *, node: Node | None = None, avoid: frozenset[int] = frozenset()) -> Needs:
+    """What this channel asks of a node; of `node`, or of the one it is bound to, or of any."""
+    return Needs(
+        owner=channel.owner,
+        labels=frozenset(channel.node_labels.split()),
+        node=node or channel.node,
+        ports=ports_of(channel),
+        avoid=avoid,
+    )
+
+
+def _hold_ports(channel: Channel, node: Node, ports: tuple[tuple[str, int], ...], now: datetime) -> None:
+    """R-14: the same guard as for recorders, until the channel is off air."""
+    release(channel.owner, now=now)
+    for kind, number in ports:
+        reserve(
+            port_of(node, kind, number),
+            owner=channel.owner,
+            holder=f"channel {channel}",
+            starts_at=now,
+            ends_at=None,
+            project=channel.project,
+        )
+
+
+def _spec(channel: Channel, outputs: list[ChannelOutput], rundown: dict[str, Any]) -> dict[str, Any]:
+    width, height = channel.size
+    rate = channel.rate
+    cards = [DECKLINK_DEVICE.format(output.address) for output in outputs if output.type == OutputType.DECKLINK]
+    spec: dict[str, Any] = {
+        "format": {"width": width, "height": height, "rate": [rate.numerator, rate.denominator]},
+        "video_bitrate": channel.video_bitrate,
+        "preview": preview_folder(channel) if settings.WORKER_PREVIEW else "",
+        "spool": f"{PLAYOUT_FOLDER}/channel-{channel.pk}",
+        "slate": channel.slate,
+        "pause": channel.pause,
+        "isolation_seconds": channel.isolation_seconds,
+        "min_free_bytes": settings.MIN_FREE_DISK_MB * MEGABYTE,
+        "rundown": rundown,
+        "filler": filler_of(channel),
+        "resume": channel.place or None,
+    }
+    return {**spec, "devices": cards} if cards else spec
+
+
+def _secret(
+    channel: Channel, outputs: list[ChannelOutput], sources: dict[str, Any], redact: list[str]
+) -> dict[str, Any]:
+    told = [config_of(str(each.pk), each.type, each.address, each.secrets, channel.pk) for each in outputs]
+    words = {word for each in outputs for word in words_to_redact(each.secrets)}
+    return {"config": {"outputs": told, "sources": sources}, "redact": sorted({*words, *redact}, key=len, reverse=True)}

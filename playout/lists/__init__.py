@@ -1,0 +1,1 @@
+"""Playlists: timing, rundown, imports, copies, insertion, which assets they use."""

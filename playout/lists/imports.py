@@ -1,0 +1,194 @@
+"""Playlists from other systems: M3U, XSPF, CSV, JSON. Looked at before anything is saved; all or nothing (P-12)."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from assets.models import Asset
+from playout.lists.copies import keep_known
+from playout.models import Playlist, PlaylistItem
+from station.clock.lengths import seconds_of
+
+MOST_BYTES = 2 * 1024 * 1024
+MOST_LINES = 2000  # as many as a channel plays of a list
+
+
+class NotReadable(Exception):
+    """The file as a whole makes no sense; the text says why."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One entry as the file has it. `line` is where it stands, for people."""
+
+    line: int
+    name: str
+    title: str = ""
+    in_seconds: float = 0.0
+    out_seconds: float | None = None
+    problem: str = ""
+
+
+@dataclass
+class Preview:
+    """What would be saved, and what stands in the way."""
+
+    items: list[PlaylistItem] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        return bool(self.items) and not self.problems
+
+
+def read(name: str, content: bytes) -> list[Wanted]:
+    """By the ending of its name. Raises NotReadable."""
+    if len(content) > MOST_BYTES:
+        raise NotReadable(f"The file is larger than {MOST_BYTES // 1024 // 1024} MB.")
+    readers: dict[str, Callable[[str], Iterable[Wanted]]] = {
+        "m3u": _m3u,
+        "m3u8": _m3u,
+        "xspf": _xspf,
+        "csv": _csv,
+        "json": _json,
+    }
+    reader = readers.get(name.rpartition(".")[2].lower())
+    if reader is None:
+        raise NotReadable("The name must end in .m3u, .m3u8, .xspf, .csv or .json.")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise NotReadable(f"The file is not UTF-8 (byte {error.start}).") from error
+    found = list(reader(text))
+    if not found:
+        raise NotReadable("There is no entry in the file.")
+    if len(found) > MOST_LINES:
+        raise NotReadable(f"There are more than {MOST_LINES} entries in the file.")
+    return found
+
+
+def look(wanted: list[Wanted], assets: Any) -> Preview:
+    """Find each entry among `assets` (those the person may use); say of each that cannot be found, where and why."""
+    preview = Preview()
+    usable = assets.filter(pk__in=Asset.objects.usable().values("pk"))
+    for position, entry in enumerate(wanted):
+        asset, problem = (None, entry.problem) if entry.problem else _find(usable, entry.name)
+        if not problem and asset is not None:
+            item = PlaylistItem(
+                position=position,
+                asset=asset,
+                title=entry.title if entry.title != asset.title else "",
+                in_seconds=entry.in_seconds,
+                out_seconds=entry.out_seconds,
+            )
+            problem = _why_not(item)
+            preview.items.append(item)
+        if problem:
+            preview.problems.append((entry.line, problem))
+    return preview
+
+
+def save(preview: Preview, playlist: Playlist) -> int:
+    """Replace what is in the list. All or nothing."""
+    if not preview.is_good:
+        raise ValueError("a list with problems is not saved")
+    with transaction.atomic():
+        for item in preview.items:
+            item.playlist = playlist
+        gone = keep_known(playlist, preview.items)
+        PlaylistItem.objects.filter(pk__in=[row.pk for row in gone]).delete()
+        PlaylistItem.objects.bulk_update([item for item in preview.items if item.pk], ["position"])
+        PlaylistItem.objects.bulk_create([item for item in preview.items if not item.pk])
+    return len(preview.items)
+
+
+def _find(assets: Any, name: str) -> tuple[Asset | None, str]:
+    """By number, by the file's name, or by title; two of one name are not guessed between."""
+    if name.isdigit() and (found := assets.filter(pk=int(name[:18])).first()):
+        return found, ""
+    file = unquote(urlsplit(name).path if "://" in name else name).replace("\\", "/").rpartition("/")[2]
+    for rows in (assets.filter(title=name), assets.filter(parts__path__endswith=f"/{file}").distinct()):
+        matches = list(rows[:2])
+        if len(matches) == 1:
+            return matches[0], ""
+        if matches:
+            return None, f"“{name}” is not clear: several assets are called that."
+    return None, f"“{name}” is not in the library, or not ready."
+
+
+def _why_not(item: PlaylistItem) -> str:
+    try:
+        item.clean()
+        item.clean_fields(exclude=["playlist"])
+    except ValidationError as error:
+        return " ".join(error.messages)
+    return ""
+
+
+def _m3u(text: str) -> Iterator[Wanted]:
+    title = ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if line.upper().startswith("#EXTINF:"):
+            title = line.partition(",")[2].strip()
+        elif line and not line.startswith("#"):
+            yield Wanted(number, line, title)
+            title = ""
+
+
+def _xspf(text: str) -> Iterator[Wanted]:
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise NotReadable("Document types and entities are not read.")
+    try:
+        root = ElementTree.fromstring(text)  # noqa: S314  (no entities: refused above)
+    except ElementTree.ParseError as error:
+        raise NotReadable(f"This is not XSPF: {error}.") from error
+    space = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
+    for number, track in enumerate(root.iter(f"{space}track"), 1):
+        location = (track.findtext(f"{space}location") or "").strip()
+        title = (track.findtext(f"{space}title") or "").strip()
+        problem = "" if location or title else "The track has neither location nor title."
+        yield Wanted(number, location or title, title, problem=problem)
+
+
+def _csv(text: str) -> Iterator[Wanted]:
+    rows = csv.DictReader(io.StringIO(text))
+    if not rows.fieldnames or not {"asset", "title", "file"} & set(rows.fieldnames):
+        raise NotReadable("The first line must name the columns, with one of asset, title or file (and in, out).")
+    try:
+        for row in rows:
+            yield _entry(rows.line_num, row)
+    except csv.Error as error:
+        raise NotReadable(f"Line {rows.line_num}: {error}.") from error
+
+
+def _json(text: str) -> Iterator[Wanted]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotReadable(f"This is not JSON: {error}.") from error
+    rows = content.get("items") if isinstance(content, dict) else content
+    if not isinstance(rows, list):
+        raise NotReadable("A list of items is expected, or an object with “items”.")
+    for number, row in enumerate(rows, 1):
+        yield _entry(number, row) if isinstance(row, dict) else Wanted(number, "", problem="This is not an object.")
+
+
+def _entry(line: int, row: dict[str, Any]) -> Wanted:
+    name = str(row.get("asset") or row.get("file") or row.get("title") or "").strip()
+    if not name:
+        return Wanted(line, "", problem="It names no asset, file or title.")
+    try:
+        begin = seconds_of(row.get("in"))
+        end = seconds_of(row.get("out"))
+    except ValueError as error:
+        return Wanted(line, name, problem=str(error))
+    return Wanted(line, name, str(row.get("title") or "").strip()[:200], begin or 0.0, end)

@@ -1,0 +1,1 @@
+"""Bookings before and between their states: making, changing, padding, lateness, calendars."""

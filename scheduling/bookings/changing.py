@@ -1,0 +1,169 @@
+"""Changing a booking that exists: extend, shorten, move, cancel, skip, restore. Live ones too (R-10, R-12)."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from nodes import workloads
+from nodes.machines.ports import PortTaken, release, reserve_times
+from scheduling.bookings import padding
+from scheduling.bookings.making import BookingRefused, first_preflight, lock, refusal, refuse_overlap, reserve_port
+from scheduling.models import Booking, Schedule
+from station.alerts import resolve_alert
+from station.clock import house_time
+from station.database.notify import wake_for, wake_scheduler
+
+State = Booking.State
+RUNNING = (State.STARTING, State.RETRY_WAIT, State.RECORDING)
+
+
+class NotPossible(Exception):
+    """The booking is in no state for that; the text says which."""
+
+
+def extend(booking: Booking, by_seconds: float, *, now: datetime, by: str) -> Booking:
+    """Let it end later (or earlier, with a negative number)."""
+    return change_end(booking, booking.ends_at + timedelta(seconds=by_seconds), now=now, by=by)
+
+
+def change_end(booking: Booking, ends_at: datetime, *, now: datetime, by: str) -> Booking:
+    """A new end, also while it records: the worker is told and goes on without a break."""
+    booking.refresh_from_db()
+    if booking.state not in {State.PLANNED, State.ARMED, *RUNNING}:
+        raise NotPossible(f"{booking} is {booking.state_word}: its end cannot be changed.")
+    if ends_at <= booking.starts_at:
+        raise BookingRefused("The end must come after the start.")
+    if ends_at <= now:
+        raise BookingRefused(f"{house_time(ends_at)} is past. To end it now, stop it.")
+    before = booking.ends_at
+    _rewrite(booking, booking.starts_at, ends_at, now)
+    word = "extended" if ends_at > before else "shortened"
+    booking.remark(f"{word} from {house_time(before)} to {house_time(ends_at)}", now=now, by=by)
+    return booking
+
+
+def move_window(booking: Booking, starts_at: datetime, ends_at: datetime, *, now: datetime, by: str) -> Booking:
+    """Another time altogether, for one that has not been claimed yet."""
+    booking.refresh_from_db()
+    if booking.state != State.PLANNED:
+        raise NotPossible(f"{booking} is {booking.state_word}: only its end can be changed.")
+    if ends_at <= starts_at:
+        raise BookingRefused("The end must come after the start.")
+    if ends_at <= now:
+        raise BookingRefused("That window is past.")
+    before = f"{house_time(booking.starts_at)} to {house_time(booking.ends_at)}"
+    _rewrite(booking, starts_at, ends_at, now)
+    booking.remark(f"moved from {before} to {house_time(starts_at)} to {house_time(ends_at)}", now=now, by=by)
+    return booking
+
+
+def _rewrite(booking: Booking, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
+    """Write a new window with everything that follows from it, or BookingRefused and nothing is changed."""
+    old = (booking.starts_at, booking.ends_at, booking.opens_at, booking.closes_at)
+    try:
+        with transaction.atomic():
+            lock(booking.recorder_id)
+            booking.starts_at, booking.ends_at = starts_at, ends_at
+            refuse_overlap(booking)
+            opens_at, closes_at = padding.fit(booking)
+            if booking.state != State.PLANNED:
+                opens_at = booking.opens_at
+            padding.make_room(booking, opens_at, closes_at, now)
+            changes: dict[str, Any] = {"starts_at": starts_at, "ends_at": ends_at, "is_edited": True}
+            changes |= {"opens_at": opens_at, "closes_at": closes_at}
+            if booking.state in {State.PLANNED, State.ARMED}:
+                changes["deadline_at"] = closes_at
+            rows = Booking.objects.filter(pk=booking.pk, state=booking.state, state_since_at=booking.state_since_at)
+            if booking.state == State.PLANNED:
+                rows.update(next_preflight_at=first_preflight(starts_at, now))
+            if not rows.update(**changes):
+                raise BookingRefused(f"{booking} has just changed. Look again.")
+            booking.opens_at, booking.closes_at = opens_at, closes_at
+            reserve_times(booking.owner, starts_at=opens_at, ends_at=closes_at)
+            workloads.set_end(booking.owner, closes_at)
+            if ends_at < old[1] or starts_at > old[0]:
+                padding.give_back_all(booking.recorder_id, now)
+            wake_for(min(opens_at, closes_at), now)
+    except (BookingRefused, IntegrityError, PortTaken) as error:
+        booking.starts_at, booking.ends_at = starts_at, ends_at
+        reason = refusal(booking) if isinstance(error, IntegrityError) else error
+        booking.starts_at, booking.ends_at, booking.opens_at, booking.closes_at = old
+        if isinstance(reason, BookingRefused):
+            raise reason from error
+        raise BookingRefused(str(reason)) from error
+
+
+def cancel(booking: Booking, *, now: datetime, by: str) -> bool:
+    """It shall not be: before its start it is just taken out, later its own worker is stopped. The files stay."""
+    while not booking.is_over and booking.state != State.CANCELLING:
+        with transaction.atomic():
+            lock(booking.recorder_id)
+            if booking.state in {State.PLANNED, State.ARMED}:
+                moved = booking.move(State.CANCELLED, now=now, by=by, note="cancelled before it began")
+                if moved:
+                    _let_go(booking, now)
+            elif booking.may_move(State.CANCELLING):
+                moved = booking.move(State.CANCELLING, now=now, by=by, note="cancelled while it ran")
+                if moved:
+                    workloads.unwant(booking.owner, now=now, by=by, note="cancelled")
+                    wake_scheduler()
+            else:
+                return False
+        if moved:
+            return True
+        booking.refresh_from_db()  # somebody moved it in this moment: look again, the wish stands
+    return False
+
+
+def skip(booking: Booking, *, now: datetime, by: str) -> bool:
+    """Leave this one out. Of a schedule: the occurrence becomes an exception of the rule, so it stays left out."""
+    if booking.state not in {State.PLANNED, State.ARMED}:
+        raise NotPossible(f"{booking} is {booking.state_word}: it cannot be skipped any more. Cancel or stop it.")
+    with transaction.atomic():
+        lock(booking.recorder_id)
+        if not booking.move(State.SKIPPED, now=now, by=by, note="skipped by hand", skip_reason=Booking.Skip.BY_HAND):
+            return False
+        _let_go(booking, now)
+        if booking.schedule_id and booking.local_start:
+            schedule = Schedule.objects.select_for_update().get(pk=booking.schedule_id)
+            schedule.exceptions = sorted({*schedule.exceptions, booking.local_start})
+            schedule.save(update_fields=["exceptions"])
+    return True
+
+
+def restore(booking: Booking, *, now: datetime, by: str) -> None:
+    """Take a skipped or cancelled one back in, if its window can still be had. Raises NotPossible or BookingRefused."""
+    if booking.state not in {State.SKIPPED, State.CANCELLED} or booking.attempts:
+        raise NotPossible(f"{booking} is {booking.state_word}: there is nothing to restore.")
+    if booking.ends_at <= now:
+        raise NotPossible(f"The window of {booking} is past.")
+    try:
+        with transaction.atomic():
+            lock(booking.recorder_id)
+            refuse_overlap(booking)
+            opens_at, closes_at = padding.fit(booking)
+            padding.make_room(booking, opens_at, closes_at, now)
+            changes = {"opens_at": opens_at, "closes_at": closes_at, "deadline_at": closes_at}
+            preflight = first_preflight(booking.starts_at, now)
+            if not booking.move(
+                State.PLANNED, now=now, by=by, note="restored", skip_reason="", next_preflight_at=preflight, **changes
+            ):
+                raise NotPossible(f"{booking} has just changed. Look again.")
+            reserve_port(booking)
+            if booking.schedule_id and booking.local_start:
+                schedule = Schedule.objects.select_for_update().get(pk=booking.schedule_id)
+                schedule.exceptions = [each for each in schedule.exceptions if each != booking.local_start]
+                schedule.save(update_fields=["exceptions"])
+            resolve_alert(f"skipped:{booking.owner}", now=now, by=by, note="restored")
+            wake_for(opens_at, now)
+    except IntegrityError as error:
+        raise refusal(booking) from error
+    except PortTaken as error:
+        raise BookingRefused(str(error)) from error
+
+
+def _let_go(booking: Booking, now: datetime) -> None:
+    release(booking.owner, now=now)
+    padding.give_back(booking.recorder_id, booking.starts_at, booking.ends_at, now)
+    resolve_alert(f"preflight:{booking.owner}", now=now, note="it is not to be")

@@ -1,0 +1,202 @@
+"""Making bookings: refused by the database when the recorder is taken, explained in words (R-13)."""
+
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+
+from nodes.machines.ports import PortTaken, port_of, release, reserve
+from scheduling.bookings import padding
+from scheduling.models import Booking, Recorder, Schedule
+from scheduling.models.schedule import local_text
+from scheduling.recorders.sources import port_needed
+from scheduling.rules.recurrence import Occurrence
+from station.clock import house_time
+from station.database.notify import wake_for
+from station.states import SCHEDULER
+
+PREFLIGHTS = (timedelta(hours=24), timedelta(hours=1), timedelta(minutes=5))
+
+
+class BookingRefused(Exception):
+    """The booking cannot be had; the text is for the person who asked."""
+
+    def __init__(self, text: str, winner: Booking | None = None, free_at: datetime | None = None) -> None:
+        super().__init__(text)
+        self.winner, self.free_at = winner, free_at
+
+
+def book(
+    recorder: Recorder,
+    starts_at: datetime,
+    ends_at: datetime,
+    *,
+    now: datetime,
+    by: str = SCHEDULER,
+    title: str = "",
+    is_manual: bool = False,
+    schedule: Schedule | None = None,
+    occurrence: Occurrence | None = None,
+    pad_before_seconds: int | None = None,
+    pad_after_seconds: int | None = None,
+) -> Booking:
+    """One window on one recorder, with its padding and its port; or BookingRefused."""
+    if not recorder.is_active:
+        raise BookingRefused(f"{recorder} is switched off.")
+    if ends_at <= starts_at:
+        raise BookingRefused("The end must come after the start.")
+    booking = draft(recorder, starts_at, ends_at, now=now, by=by, title=title, is_manual=is_manual)
+    if schedule is not None and occurrence is not None:
+        follow_rule(booking, schedule, occurrence)
+    if pad_before_seconds is not None and not is_manual:
+        booking.pad_before_seconds = pad_before_seconds
+    if pad_after_seconds is not None:
+        booking.pad_after_seconds = pad_after_seconds
+    try:
+        with transaction.atomic():
+            lock(recorder.pk)
+            refuse_overlap(booking)
+            booking.opens_at, booking.closes_at = padding.fit(booking)
+            padding.make_room(booking, booking.opens_at, booking.closes_at, now)
+            booking.deadline_at = booking.closes_at
+            booking.next_preflight_at = first_preflight(booking.starts_at, now)
+            booking.save(force_insert=True)
+            note = "booked" if not padding.is_short_of_padding(booking) else f"booked, {padding.words(booking)}"
+            booking.events.create(at=now, old="", new=booking.state, by=by, note=note)
+            reserve_port(booking)
+            wake_for(booking.opens_at, now)
+            return booking
+    except IntegrityError as error:
+        booking.pk = None
+        raise refusal(booking) from error
+    except PortTaken as error:
+        raise BookingRefused(str(error)) from error
+
+
+def draft(
+    recorder: Recorder,
+    starts_at: datetime,
+    ends_at: datetime,
+    *,
+    now: datetime,
+    by: str,
+    title: str,
+    is_manual: bool = False,
+) -> Booking:
+    """A booking as it would be, not stored."""
+    return Booking(
+        recorder=recorder,
+        title=title,
+        starts_at=starts_at,
+        ends_at=ends_at,
+        opens_at=starts_at,
+        closes_at=ends_at,
+        pad_before_seconds=0 if is_manual else recorder.pad_before_seconds,
+        pad_after_seconds=recorder.pad_after_seconds,
+        requested_by=by,
+        is_manual=is_manual,
+        state=Booking.State.PLANNED,
+        state_since_at=now,
+    )
+
+
+def follow_rule(booking: Booking, schedule: Schedule, occurrence: Occurrence) -> None:
+    """Which occurrence of which rule it is, and the rule's wishes and policies."""
+    booking.schedule, booking.planned_start_at = schedule, occurrence.starts_at
+    booking.local_start = local_text(occurrence.local_start)
+    if schedule.pad_before_seconds is not None:
+        booking.pad_before_seconds = schedule.pad_before_seconds
+    if schedule.pad_after_seconds is not None:
+        booking.pad_after_seconds = schedule.pad_after_seconds
+    booking.late_start = schedule.late_start
+    booking.min_useful_seconds = schedule.min_useful_seconds
+    booking.max_late_seconds = schedule.max_late_seconds
+
+
+def lock(recorder_id: int) -> None:
+    """One after the other: inserts that wait for each other at the exclusion constraint would deadlock."""
+    Recorder.objects.select_for_update(no_key=True).get(pk=recorder_id)
+
+
+def refuse_overlap(booking: Booking) -> None:
+    """The windows themselves may not overlap; their padding gives way."""
+    others = in_the_way(booking)
+    if others:
+        raise refusal(booking)
+
+
+def in_the_way(booking: Booking) -> list[Booking]:
+    """Live bookings that hold some of this one's window; padding that gives way is not in the way."""
+    rows = Booking.objects.overlapping(booking.recorder_id, booking.starts_at, booking.ends_at).exclude(
+        pk=booking.pk or 0
+    )
+    found = []
+    for other in rows.select_related("recorder").order_by("opens_at"):
+        begins, ends = padding.held(other)
+        if begins < booking.ends_at and ends > booking.starts_at:
+            found.append(other)
+    return found
+
+
+def first_preflight(starts_at: datetime, now: datetime) -> datetime | None:
+    """The first of the looks ahead of a start that is still to come; None if all are past (R-20)."""
+    return min((starts_at - ahead for ahead in PREFLIGHTS if starts_at - ahead > now), default=None)
+
+
+def reserve_port(booking: Booking) -> None:
+    """A pinned recorder's port is held ahead of time; otherwise the node, and so the port, is chosen at the start."""
+    recorder = booking.recorder
+    needed = port_needed(recorder.source_type, recorder.address)
+    if needed is None or recorder.node is None:
+        return
+    reserve(
+        port_of(recorder.node, *needed),
+        owner=booking.owner,
+        holder=f"{recorder} (booking {booking.pk})",
+        starts_at=booking.opens_at,
+        ends_at=booking.closes_at,
+        project=recorder.project,
+    )
+
+
+def hold_ports_anew(recorder: Recorder, now: datetime) -> list[str]:
+    """Its device or node was changed: planned bookings hold the new port. Answers those that cannot, in words."""
+    problems = []
+    with transaction.atomic():
+        lock(recorder.pk)
+        for booking in Booking.objects.before_start().filter(recorder=recorder).select_related("recorder__node"):
+            release(booking.owner, now=now)
+            try:
+                reserve_port(booking)
+            except PortTaken as taken:
+                problems.append(f"{booking} ({house_time(booking.starts_at)}): {taken}")
+    return problems
+
+
+def refusal(booking: Booking) -> BookingRefused:
+    """Why this window cannot be had, who has it, and from when one of this length is free."""
+    recorder = booking.recorder
+    others = in_the_way(booking)
+    if not others:
+        return BookingRefused(f"{recorder} was booked by somebody else a moment ago. Try again.")
+    winner = others[0]
+    free_at = next_free(recorder, booking.starts_at, booking.ends_at - booking.starts_at, but=booking.pk or 0)
+    return BookingRefused(
+        f"{recorder} is taken by “{winner}” ({winner.state_word}, "
+        f"{house_time(winner.starts_at)} to {house_time(winner.ends_at)}, "
+        f"booked by {winner.requested_by or 'nobody'}). "
+        f"It is free for this length from {house_time(free_at)}.",
+        winner=winner,
+        free_at=free_at,
+    )
+
+
+def next_free(recorder: Recorder, after: datetime, length: timedelta, but: int = 0) -> datetime:
+    """The first moment from `after` on at which no window stands in the way for `length`."""
+    moment = after
+    taken = Booking.objects.live().filter(recorder=recorder, closes_at__gt=after).exclude(pk=but).order_by("starts_at")
+    for other in taken.only("state", "opens_at", "starts_at", "ends_at", "closes_at").iterator(chunk_size=100):
+        begins, ends = padding.held(other)
+        if begins >= moment + length:
+            break
+        moment = max(moment, ends)
+    return moment

@@ -1,0 +1,1 @@
+"""Leadership and the loop: which scheduler leads, which steps are due, which bookings start on the instant."""

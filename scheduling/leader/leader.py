@@ -1,0 +1,226 @@
+"""Leadership: a session advisory lock on a connection of its own, an epoch, a heartbeat.
+
+Of all schedulers one leads. The lock lives and dies with its connection, so a killed leader is followed within
+milliseconds by the standby that queues for it. A standby waits in bounded tries (`lock_timeout`), because a waiting
+statement holds a snapshot and would keep VACUUM from cleaning up. Winning raises the epoch; whatever an older leader
+still does carries an older epoch and is refused by compare-and-set. A leader that is frozen keeps its connection and
+its lock, so the leader's session carries an `idle_session_timeout`: unless it speaks every few seconds, PostgreSQL
+itself ends the session and with it the lock. Nobody has to watch, and nothing has to be written. The lock saves work;
+the guards in the database, not the lock, make two leaders harmless.
+"""
+
+import logging
+import os
+import select
+import socket
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+from django.conf import settings
+from django.db import connection as django_connection
+from psycopg.pq import DiagnosticField, ExecStatus
+from psycopg.pq.abc import PGresult
+
+from scheduling.models import Leadership
+from station.database.notify import CHANNEL, STEP_DOWN
+from station.database.sessions import connect, refuse_pooling
+
+logger = logging.getLogger(__name__)
+
+APPLICATION = "airlock scheduler"
+LOCK = (0x41495220, 0x6C6F636B)  # "AIR ", "lock": two keys of the advisory lock, per database
+LOCK_NOT_AVAILABLE = "55P03"
+ANSWER_SECONDS = 10.0
+EPOCH = "SELECT epoch FROM scheduling_leadership WHERE id = 1"
+
+
+class NotLeading(Exception):
+    """The lock or the epoch is no longer ours."""
+
+
+@dataclass(frozen=True)
+class LeaderStatus:
+    """What the database knows about who leads."""
+
+    epoch: int
+    holder: str
+    taken_at: datetime | None
+    is_locked: bool
+    silent_seconds: float | None
+    standbys: int
+
+
+class Leader:
+    """Holds the connection, the lock and the epoch of this process. Not shared between threads."""
+
+    def __init__(self) -> None:
+        self.holder = f"{socket.gethostname()} pid {os.getpid()}"
+        self.epoch = 0
+        self.wants_to_step_down = False
+        self._connection: psycopg.Connection[tuple[object, ...]] | None = None
+        self._prepared: dict[str, bytes] = {}
+        self._has_notices = False
+
+    @property
+    def is_leading(self) -> bool:
+        return bool(self.epoch)
+
+    def fileno(self) -> int:
+        assert self._connection is not None
+        return self._connection.fileno()
+
+    def open(self) -> None:
+        """Connect and check that the connection is really ours. Raises psycopg errors or PoolingRefused."""
+        if self._connection is not None and not self._connection.closed:
+            return
+        connection = connect(APPLICATION)
+        try:
+            refuse_pooling(connection)
+            connection.execute(f"SET lock_timeout = '{int(settings.LEADER_LOCK_TRY_SECONDS * 1000)}ms'")
+        except BaseException:  # whatever it is, Ctrl-C included, leaves no connection behind
+            connection.close()
+            raise
+        connection.add_notify_handler(lambda notice: self._note(notice.payload.encode()))
+        self._connection, self._prepared = connection, {}
+
+    def close(self) -> None:
+        self.epoch = 0
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def try_to_lead(self, wake_fd: int) -> bool:
+        """Queue for the lock for a while; True if it is ours. Something readable at `wake_fd` ends the wait."""
+        pgconn = self._alive().pgconn
+        pgconn.send_query(f"SELECT pg_advisory_lock({LOCK[0]}, {LOCK[1]})".encode())
+        results = self._results(wake_fd)
+        if results is None:
+            self.close()  # the server gives up waiting when it notices
+            return False
+        if any(_state(result) == LOCK_NOT_AVAILABLE for result in results):
+            return False
+        _raise_faults(results)
+        self._take_office()
+        return True
+
+    def _take_office(self) -> None:
+        connection = self._alive()
+        connection.execute(f"LISTEN {CHANNEL}")
+        row = connection.execute(
+            """INSERT INTO scheduling_leadership AS l (id, epoch, holder, taken_at)
+               VALUES (1, 1, %s, clock_timestamp())
+               ON CONFLICT (id) DO UPDATE SET epoch = l.epoch + 1, holder = excluded.holder,
+               taken_at = excluded.taken_at, released_at = NULL
+               RETURNING epoch""",
+            [self.holder],
+        ).fetchone()
+        assert row is not None
+        # From here on silence is the end: a frozen or stuck leader loses its session, and so the lock.
+        connection.execute(f"SET idle_session_timeout = '{int(settings.LEADER_SILENCE_SECONDS * 1000)}ms'")
+        self.epoch = int(str(row[0]))
+        logger.info("Leading. epoch=%s holder=%s", self.epoch, self.holder)
+
+    def ask(self, question: str) -> tuple[str | None, ...]:
+        """One row over this connection, its epoch checked: the loop's cheap look, and its sign of life.
+
+        NotLeading or a database error means: stop at once.
+        """
+        pgconn = self._alive().pgconn
+        if question not in self._prepared:
+            name = f"question_{len(self._prepared)}".encode()
+            _raise_faults([pgconn.prepare(name, f"SELECT ({EPOCH}), {question}".encode())])
+            self._prepared[question] = name
+        pgconn.send_query_prepared(self._prepared[question], None)
+        results = self._results() or []
+        _raise_faults(results)
+        epoch, *answers = (results[0].get_value(0, column) for column in range(results[0].nfields))
+        if epoch is None or int(epoch) != self.epoch:
+            raise NotLeading(f"epoch {self.epoch} is over")
+        return tuple(None if answer is None else answer.decode() for answer in answers)
+
+    def take_notices(self) -> bool:
+        """Read what NOTIFY brought; True if there was anything since the last time."""
+        pgconn = self._alive().pgconn
+        pgconn.consume_input()
+        while (notice := pgconn.notifies()) is not None:
+            self._note(notice.extra)
+        has_notices, self._has_notices = self._has_notices, False
+        return has_notices
+
+    def _note(self, payload: bytes) -> None:
+        self._has_notices = True
+        self.wants_to_step_down = self.wants_to_step_down or payload.decode() == STEP_DOWN
+
+    def _results(self, wake_fd: int | None = None) -> list[PGresult] | None:
+        """All results of what was sent. None if `wake_fd` became readable first.
+
+        Our own select: psycopg's wait looks up ten times a second, which an idle process need not.
+        """
+        pgconn = self._alive().pgconn
+        watched = [pgconn.socket] if wake_fd is None else [pgconn.socket, wake_fd]
+        results: list[PGresult] = []
+        while True:
+            while pgconn.is_busy():
+                readable, _, _ = select.select(watched, [], [], ANSWER_SECONDS if wake_fd is None else None)
+                if not readable:
+                    raise psycopg.OperationalError(f"no answer from the database for {ANSWER_SECONDS} s")
+                if wake_fd in readable:
+                    return None
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                return results
+            results.append(result)
+
+    def step_down(self) -> None:
+        """Let go of the lock; a standby has it in the same moment."""
+        if not self.is_leading:
+            return
+        epoch, self.epoch, self.wants_to_step_down = self.epoch, 0, False
+        connection = self._alive()
+        connection.execute(
+            "UPDATE scheduling_leadership SET released_at = clock_timestamp() WHERE id = 1 AND epoch = %s", [epoch]
+        )
+        connection.execute(f"UNLISTEN {CHANNEL}")
+        connection.execute("SET idle_session_timeout = 0")
+        connection.execute("SELECT pg_advisory_unlock(%s, %s)", LOCK)
+        logger.info("Stepped down. epoch=%s", epoch)
+
+    def _alive(self) -> "psycopg.Connection[tuple[object, ...]]":
+        if self._connection is None or self._connection.closed:
+            raise psycopg.OperationalError("the leader's connection is closed")
+        return self._connection
+
+
+def read_status() -> LeaderStatus:
+    """Who leads, by the lock itself; when it last spoke, by its session."""
+    with django_connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT a.pid, EXTRACT(EPOCH FROM clock_timestamp() - a.query_start)::float
+               FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+               WHERE l.locktype = 'advisory' AND l.granted AND l.classid = %s AND l.objid = %s
+               AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())""",
+            LOCK,
+        )
+        holder = cursor.fetchone()
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND datname = current_database()",
+            [APPLICATION],
+        )
+        sessions = (cursor.fetchone() or [0])[0]
+    row = Leadership.objects.first() or Leadership()
+    standbys = max(0, sessions - (holder is not None))
+    return LeaderStatus(
+        row.epoch, row.holder, row.taken_at, holder is not None, holder[1] if holder else None, standbys
+    )
+
+
+def _state(result: PGresult) -> str:
+    return (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
+
+
+def _raise_faults(results: list[PGresult]) -> None:
+    for result in results:
+        if result.status not in {ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK}:
+            raise psycopg.OperationalError(result.error_message.decode(errors="replace").strip())

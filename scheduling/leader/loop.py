@@ -1,0 +1,226 @@
+"""The loop: leads, runs each step when it is due, sleeps until the earliest of what they ask for, never ends by itself.
+
+A turn is short: steps read and write the database; calls to machines run on the pools of `nodes.machines.call_pools`,
+starts on the dispatcher of `scheduling.leader.dispatch`. Between turns the process sleeps until a step is due, a NOTIFY
+says that something became earlier, or the safety-net tick is due. Nothing here remembers what a turn did: the rows do.
+"""
+
+import contextlib
+import gc
+import logging
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from types import FrameType
+
+import psycopg
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+from django.utils.module_loading import import_string
+
+from nodes.machines.call_pools import pools
+from nodes.workloads import reconcile
+from scheduling.leader import dispatch
+from scheduling.leader.leader import Leader, NotLeading
+from scheduling.recording.lifecycle import begin
+from station.clock import database_now
+
+logger = logging.getLogger(__name__)
+
+Step = Callable[[datetime], datetime | None]
+BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
+ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+AFTER_STEPPING_DOWN_SECONDS = 5.0
+# The time, and which transactions are visible: while that is the same, so is everything a question could find.
+GLANCE = "EXTRACT(EPOCH FROM clock_timestamp()), pg_current_snapshot()"
+DATABASE_FAULTS = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
+
+
+def due_sql(path: str) -> str:
+    """How the database can tell when this step next has something to do; "now" if its module does not say."""
+    sql: str = getattr(import_module(path.rpartition(".")[0]), "DUE_SQL", "SELECT clock_timestamp()")
+    return sql
+
+
+class Loop:
+    """Composed in settings like MIDDLEWARE: SCHEDULER_STEPS names functions `step(now) -> datetime | None`."""
+
+    def __init__(self, start: dispatch.Start = begin) -> None:
+        self.steps: list[tuple[str, Step]] = [(path, import_string(path)) for path in settings.SCHEDULER_STEPS]
+        self._question = ", ".join([GLANCE, *(f"EXTRACT(EPOCH FROM ({due_sql(path)}))" for path, _ in self.steps)])
+        self.leader = Leader()
+        self._start = start
+        self._due: dict[str, datetime | None] = {}
+        self._answers: dict[str, datetime | None] = {}
+        self._answered_as_of: str | None = None
+        self._is_idle = False
+        self._tick_at = 0.0
+        self._beat_at = 0.0
+        self._now, self._asked = ORIGIN, 0.0
+        self._stop = threading.Event()
+        self._wake_r, self._wake_w = os.pipe()
+        os.set_blocking(self._wake_w, False)
+
+    def ask_to_stop(self, signum: int | None = None, frame: FrameType | None = None) -> None:
+        self._stop.set()
+        with contextlib.suppress(OSError):  # a full pipe wakes as well as one more byte
+            os.write(self._wake_w, b"!")
+
+    def run(self) -> None:
+        """Lead or wait to lead until asked to stop. Recordings are not touched by that."""
+        gc.collect()
+        gc.freeze()  # what is loaded by now stays: the collector need not walk it every time
+        signal.signal(signal.SIGTERM, self.ask_to_stop)
+        signal.signal(signal.SIGINT, self.ask_to_stop)
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                self.leader.open()
+                if self._stand_by():
+                    failures = 0
+                    self._lead()
+            except NotLeading as error:
+                logger.error("No longer leading. %s", error)
+                self.leader.close()
+            except (DatabaseError, InterfaceError, psycopg.Error) as error:
+                seconds = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
+                failures += 1
+                if "idle-session timeout" in str(error):
+                    logger.error("This leader was silent for too long and lost the lock; it queues for it again.")
+                else:
+                    logger.error("The database does not answer; trying again. error=%s", str(error).strip())
+                self.leader.close()
+                connection.close()
+                self._stop.wait(seconds)
+        self.leader.close()
+        logger.info("The loop ends; recordings and channels run on.")
+
+    def _stand_by(self) -> bool:
+        """Queue for the lock until it is ours (True) or we are to stop."""
+        connection.ensure_connection()  # warm, so that the first turn after a takeover is quick
+        while not self._stop.is_set():
+            if self.leader.try_to_lead(self._wake_r):
+                return True
+        return False
+
+    def _lead(self) -> None:
+        """Turn after turn while the lock is ours."""
+        reconcile.take_office(self.leader.epoch)
+        office = dispatch.take_office(self.leader.epoch, self._start)
+        self._due, self._tick_at, self._beat_at = {}, 0.0, time.monotonic()
+        self._answered_as_of = None
+        try:
+            while not self._stop.is_set():
+                self.turn(office)
+                self._sleep()
+                if self.leader.wants_to_step_down:
+                    break
+        finally:
+            dispatch.leave_office()
+        stands_down = self.leader.wants_to_step_down
+        self.leader.step_down()
+        if stands_down:
+            self._stop.wait(AFTER_STEPPING_DOWN_SECONDS)  # let another one have it
+
+    def turn(self, office: dispatch.Arming | None = None) -> None:
+        """Run every step that is due; one that fails never stops the others."""
+        asked = time.monotonic()
+        is_tick = asked >= self._tick_at
+        if is_tick:
+            # Asking is also the leader's sign of life, so an idle one asks at least that often. Set before: a notice
+            # that comes with the answer, too late to be in it, brings the next tick forward.
+            self._tick_at = asked + min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
+        now, dues = self._ask_what_is_due(is_everything=is_tick and not self._due)
+        if office is not None:
+            office.sync(now, asked, time.monotonic())
+        if is_tick:
+            for path, due in dues.items():
+                known = self._due.get(path)
+                self._due[path] = due if known is None else min(known, due or known)
+        due_steps = [(path, step) for path, step in self.steps if (at := self._due.get(path)) is not None and at <= now]
+        self._is_idle = not due_steps
+        if due_steps:
+            close_old_connections()
+        for path, step in due_steps:
+            try:
+                self._due[path] = step(now)
+            except DATABASE_FAULTS:
+                raise  # the database is away: no step can do anything
+            except Exception:  # a bug in one step must not stop the others
+                logger.exception("A step failed. step=%s", path)
+                self._due[path] = now + timedelta(seconds=1)
+            if self.leader.is_leading:
+                self._beat_if_due()
+        self._now, self._asked = now, asked
+
+    def _ask_what_is_due(self, *, is_everything: bool) -> tuple[datetime, dict[str, datetime | None]]:
+        """The time, and for each step when it next has something to do: one cheap question, whatever is stored.
+
+        A step's module says in DUE_SQL how the database can tell, by moments that stay true until somebody commits
+        something. So while nobody has, the last answers hold, and an idle leader only glances at that.
+        """
+        if is_everything or not self.leader.is_leading:
+            now = database_now()
+            return now, {path: now for path, _ in self.steps}
+        if self._is_idle and self._answered_as_of is not None:
+            seconds, snapshot = self._ask(GLANCE)
+            if snapshot == self._answered_as_of:
+                return _moment(seconds), self._answers
+        seconds, self._answered_as_of, *dues = self._ask(self._question)
+        moments = [None if due is None else _moment(due) for due in dues]
+        self._answers = dict(zip((path for path, _ in self.steps), moments, strict=True))
+        return _moment(seconds), self._answers
+
+    def _ask(self, question: str) -> tuple[str | None, ...]:
+        row = self.leader.ask(question)
+        self._beat_at = time.monotonic()
+        self._take_notices()  # the answer may have brought some along
+        return row
+
+    def seconds_to_sleep(self) -> float:
+        """Until the earliest step is due, at most until the next tick."""
+        elapsed = time.monotonic() - self._asked
+        waits = [(due - self._now).total_seconds() - elapsed for due in self._due.values() if due is not None]
+        return max(0.0, min([*waits, self._tick_at - time.monotonic()]))
+
+    def _sleep(self) -> None:
+        """Until a step is due, something was notified, or we are to stop."""
+        wake_at = time.monotonic() + self.seconds_to_sleep()
+        while not self._stop.is_set() and self._tick_at:
+            left = wake_at - time.monotonic()
+            if left <= 0:
+                return
+            readable, _, _ = select.select([self.leader.fileno(), self._wake_r], [], [], left)
+            if self.leader.fileno() in readable:
+                self._take_notices()
+
+    def _take_notices(self) -> None:
+        if self.leader.take_notices():
+            self._tick_at = 0.0  # something became earlier: look everywhere
+
+    def _beat_if_due(self) -> None:
+        """Between the steps of a long turn: speak, or lose the lock."""
+        if time.monotonic() - self._beat_at >= settings.LEADER_HEARTBEAT_SECONDS / 4:
+            self._ask("1")
+
+    def run_once(self) -> float:
+        """One whole turn, starts and node calls included; answers how many seconds the loop would sleep."""
+        office = dispatch.take_office(self.leader.epoch, self._start)
+        try:
+            self._due, self._tick_at = {}, 0.0
+            self.turn(office)
+            office.finish_due()
+            pools.wait_idle(settings.NODE_CALL_SECONDS)
+        finally:
+            dispatch.leave_office()
+        return self.seconds_to_sleep()
+
+
+def _moment(seconds: str | None) -> datetime:
+    assert seconds is not None
+    return datetime.fromtimestamp(float(seconds), UTC)

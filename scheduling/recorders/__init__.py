@@ -1,0 +1,1 @@
+"""What a recorder may capture, and how its files are named."""

@@ -1,0 +1,172 @@
+"""What a booking asks of a node: where it may run, what the worker is told, and which port it must hold."""
+
+import contextlib
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from nodes import workloads
+from nodes.machines.placement import TRIES, Needs, NodeFull, NoPlace, choose, lacks_room
+from nodes.machines.ports import port_of, release, reserve
+from nodes.models import Node, Workload
+from scheduling.models import Booking
+from scheduling.recorders.file_names import Values, file_name, render_folder
+from scheduling.recorders.sources import SourceType, full_url, options_for, port_needed, words_to_redact
+from scheduling.recording.disk_forecast import bytes_needed
+from station.alerts import raise_alert
+from station.clock import house_zone
+from station.folders import PREVIEW_FOLDER
+
+MEGABYTE = 1024 * 1024
+DECKLINK_DEVICE = "/dev/blackmagic/io{}"
+
+
+def ask_for_worker(booking: Booking, now: datetime) -> Workload | None:
+    """Choose a node, hold the port, write the intent; None if the booking has moved on.
+
+    Raises NoPlace, PortTaken, NoControlPort or CannotOpen.
+    """
+    current = workloads.latest(booking.owner)
+    if current and current.is_wanted and not current.is_over:
+        return current
+    needs = needs_of(booking, current)
+    secret = _secret(booking)
+    for _ in range(TRIES):
+        node = choose(needs, now)
+        if lacks_room(node, needs):
+            _warn_of_room(booking, node, needs, now)
+        with contextlib.suppress(NodeFull):  # others chose it in the same moment
+            return _want(booking, node, current, secret, now)
+    raise NoPlace("All nodes fill up faster than one can be chosen.")
+
+
+def _want(
+    booking: Booking, node: Node, current: Workload | None, secret: dict[str, Any], now: datetime
+) -> Workload | None:
+    with transaction.atomic():
+        # Nobody may stop or end the booking between this look and the intent, or a worker would run for nobody.
+        still = Booking.objects.select_for_update().filter(pk=booking.pk, state=Booking.State.STARTING).first()
+        if still is None:
+            return None
+        # Somebody may have extended it since it was read: the worker is told what stands there now.
+        booking.opens_at, booking.closes_at = still.opens_at, still.closes_at
+        _hold_port(booking, node, now)
+        return workloads.want(
+            booking.owner,
+            node=node,
+            program="capture",
+            spec=_spec(booking, current),
+            secret=secret,
+            now=now,
+            project=booking.recorder.project,
+            epoch=booking.epoch,
+        )
+
+
+def _warn_of_room(booking: Booking, node: Node, needs: Needs, now: datetime) -> None:
+    """R-18: it is recorded as far as the disk goes, and somebody knows before it is full."""
+    free, wanted = (node.free_bytes or 0) // MEGABYTE, needs.room_bytes // MEGABYTE
+    raise_alert(
+        f"disk_forecast:{booking.owner}",
+        f"{booking}: the disk of {node.name} will not be enough",
+        now=now,
+        text=f"{free} MB are free, about {wanted} MB are needed. It records as far as it goes.",
+        subject=booking.owner,
+        project=booking.recorder.project,
+    )
+
+
+def needs_of(booking: Booking, previous: Workload | None = None) -> Needs:
+    """What this booking asks of a node."""
+    recorder = booking.recorder
+    return Needs(
+        owner=booking.owner,
+        labels=frozenset(recorder.node_labels.split()),
+        node=recorder.node,
+        ports=(port,) if (port := port_needed(recorder.source_type, recorder.address)) else (),
+        until=booking.closes_at,
+        avoid=frozenset([previous.node_id]) if previous else frozenset(),
+        since=booking.opens_at,
+        room_bytes=bytes_needed(booking),
+    )
+
+
+def _hold_port(booking: Booking, node: Node, now: datetime) -> None:
+    needed = port_needed(booking.recorder.source_type, booking.recorder.address)
+    port = port_of(node, *needed) if needed else None
+    release(booking.owner, now=now, except_port=port)
+    if port:
+        reserve(
+            port,
+            owner=booking.owner,
+            holder=f"{booking.recorder} (booking {booking.pk})",
+            starts_at=booking.opens_at,
+            ends_at=booking.closes_at,
+            project=booking.recorder.project,
+        )
+
+
+def name_files(booking: Booking) -> tuple[str, str]:
+    """Folder and file name, fixed at the first start so that later parts lie beside the first."""
+    if booking.folder:
+        return booking.folder, booking.file_name
+    recorder = booking.recorder
+    values: Values = {
+        "project": recorder.project.slug if recorder.project else "station",
+        "recorder": recorder.name,
+        "booking": booking.pk,
+        "starts_at": booking.starts_at.astimezone(house_zone()),
+    }
+    folder, name = render_folder(recorder.folder_template, values), file_name(values)
+    Booking.objects.filter(pk=booking.pk, folder="").update(folder=folder, file_name=name)
+    booking.folder, booking.file_name = folder, name
+    return folder, name
+
+
+def _spec(booking: Booking, previous: Workload | None) -> dict[str, Any]:
+    recorder = booking.recorder
+    folder, name = name_files(booking)
+    # What any generation wrote, on any node: a number is never used twice.
+    reported = previous.progress.get("parts", []) if previous else []
+    known_parts = [part.get("number", 0) for part in [*booking.parts, *reported]]
+    spec: dict[str, Any] = {
+        "source": {"type": recorder.source_type, "size": recorder.picture_size},
+        "folder": folder,
+        "name": name,
+        "container": recorder.container,
+        "begins_at": booking.opens_at.isoformat(),
+        "ends_at": booking.closes_at.isoformat(),
+        "first_part": max(known_parts, default=0) + 1,
+        "preview": f"{PREVIEW_FOLDER}/booking-{booking.pk}" if settings.WORKER_PREVIEW else "",
+        "video_bitrate": recorder.video_bitrate,
+        "min_free_bytes": settings.MIN_FREE_DISK_MB * MEGABYTE // 2,
+        "split_seconds": recorder.split_minutes * 60,
+        "split_offset_seconds": _house_offset_seconds(booking.starts_at),
+    }
+    if recorder.source_type == SourceType.DECKLINK:
+        spec["devices"] = [DECKLINK_DEVICE.format(recorder.address)]
+    return spec
+
+
+def _house_offset_seconds(moment: datetime) -> int:
+    """How far house time is ahead of UTC: a file that begins at a quarter past does so on the house clock."""
+    offset = moment.astimezone(house_zone()).utcoffset()
+    return int(offset.total_seconds()) if offset else 0
+
+
+def source_of(booking: Booking) -> dict[str, Any]:
+    """The source as a worker is told it, secrets included, and the words that must never be printed."""
+    recorder = booking.recorder
+    opened = _secret(booking)
+    source = {"type": recorder.source_type, "size": recorder.picture_size, **opened["source"]}
+    return {"source": source, "secrets": opened["redact"]}
+
+
+def _secret(booking: Booking) -> dict[str, Any]:
+    recorder = booking.recorder
+    secrets = recorder.secrets
+    url = full_url(recorder.source_type, recorder.address, secrets)
+    options = options_for(recorder.source_type, recorder.address)
+    return {"source": {"url": url, "options": options}, "redact": words_to_redact(secrets)}

@@ -1,0 +1,211 @@
+"""Planning ahead: a rule becomes bookings, for a rolling horizon, as often as one likes and always the same.
+
+Only the rule decides what is planned, never what became of the last one (R-09). What cannot be booked is not forgotten:
+it becomes a visible skipped booking with its reason and an alert.
+"""
+
+import logging
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from nodes.machines.ports import release
+from scheduling.bookings import padding
+from scheduling.bookings.making import BookingRefused, book, draft, follow_rule, in_the_way, lock
+from scheduling.models import Booking, Schedule
+from scheduling.rules.recurrence import Occurrence, occurrences
+from station.alerts import raise_alert, resolve_alert
+from station.clock import house_time
+from station.models.alert import Severity
+from station.redaction import redact
+from station.states import SCHEDULER
+
+logger = logging.getLogger(__name__)
+
+State = Booking.State
+SCHEDULES_PER_TURN = 5
+WINDOWS_PER_PASS = 50
+# However slow the machine is: a leader that is silent for longer than its limit loses the lock.
+PASS_SECONDS = 2.0
+AT_LEAST_EVERY = timedelta(hours=1)
+NEAR = timedelta(hours=6)
+LEISURE = timedelta(seconds=3)
+DUE_SQL = "SELECT min(plan_due_at) FROM scheduling_schedule WHERE NOT is_paused"
+
+
+@dataclass
+class Plan:
+    """What planning did to one schedule."""
+
+    added: list[Booking] = field(default_factory=list)
+    skipped: list[Booking] = field(default_factory=list)
+    is_complete: bool = True
+
+
+def step(now: datetime) -> datetime | None:
+    """Plan the schedules that have something new within the horizon; a bounded number each turn."""
+    began = time.monotonic()
+    for schedule in Schedule.objects.to_plan(now).select_related("recorder__project")[:SCHEDULES_PER_TURN]:
+        if time.monotonic() - began > PASS_SECONDS:
+            break  # the leader has to speak, and other steps want their turn
+        try:
+            plan_ahead(schedule, now)
+        except (
+            Exception
+        ) as error:  # a rule that cannot be planned must not stop the others, and somebody must hear of it
+            logger.exception("A schedule could not be planned. schedule=%s", schedule.pk)
+            _note_trouble(schedule, redact(f"{type(error).__name__}: {error}"), now)
+    due = Schedule.objects.filter(is_paused=False, plan_due_at__isnull=False).order_by("plan_due_at")
+    return due.values_list("plan_due_at", flat=True).first()
+
+
+def plan_ahead(schedule: Schedule, now: datetime) -> Plan:
+    """Book what the rule says from now to the horizon and is not booked yet. Calling twice is calling once."""
+    plan = Plan()
+    if schedule.is_paused:
+        return plan
+    horizon = now + settings.PLAN_AHEAD
+    with transaction.atomic():
+        lock(schedule.recorder_id)
+        if not _is_as_read(schedule):
+            return plan  # edited, paused or deleted in this moment: whoever did it plans, or the next turn
+        after, upcoming = _beginning(schedule, now), None
+        known = set(schedule.bookings.filter(planned_start_at__gt=after).values_list("planned_start_at", flat=True))
+        began = time.monotonic()
+        for window in occurrences(schedule.rule, after):
+            if window.starts_at > horizon:
+                upcoming = window
+                break
+            count = len(plan.added) + len(plan.skipped)
+            if count >= WINDOWS_PER_PASS or (count and time.monotonic() - began > PASS_SECONDS):
+                plan.is_complete = False
+                break
+            after = window.starts_at
+            if window.starts_at not in known and (window.ends_at > now or schedule.planned_until_at is not None):
+                _add(schedule, window, plan, now)
+        schedule.planned_until_at = horizon if plan.is_complete else after
+        schedule.plan_due_at = _next_due(schedule, upcoming, plan, now)
+        schedule.plan_error = ""
+        schedule.save(update_fields=["planned_until_at", "plan_due_at", "plan_error"])
+    resolve_alert(f"planning:schedule:{schedule.pk}", now=now, note="it is planned")
+    return plan
+
+
+def _is_as_read(schedule: Schedule) -> bool:
+    """Is the rule in our hands still the stored one? Locked from here on."""
+    stored = Schedule.objects.select_for_update().filter(pk=schedule.pk).first()
+    return (
+        stored is not None
+        and stored.is_paused == schedule.is_paused
+        and stored.recorder_id == schedule.recorder_id
+        and stored.rule == schedule.rule
+    )
+
+
+def _beginning(schedule: Schedule, now: datetime) -> datetime:
+    """After the last planned one, so that a long silence shows as missed; at first, with what is open now."""
+    if schedule.planned_until_at is None:
+        return now - schedule.length
+    return schedule.planned_until_at
+
+
+def _next_due(schedule: Schedule, upcoming: Occurrence | None, plan: Plan, now: datetime) -> datetime | None:
+    if not plan.is_complete:
+        # The next hours at once, the days after them at leisure: a rule with thousands of windows must not keep the
+        # loop busy for minutes.
+        is_near = schedule.planned_until_at is None or schedule.planned_until_at < now + NEAR
+        return now if is_near else now + LEISURE
+    if upcoming is None:
+        return None
+    return max(upcoming.starts_at - settings.PLAN_AHEAD, now + AT_LEAST_EVERY)
+
+
+def _add(schedule: Schedule, window: Occurrence, plan: Plan, now: datetime) -> None:
+    try:
+        plan.added.append(_book(schedule, window, window.starts_at, now))
+    except BookingRefused as refusal:
+        booking = _resolve_conflict(schedule, window, refusal, now)
+        (plan.skipped if booking.state == State.SKIPPED else plan.added).append(booking)
+
+
+def _book(schedule: Schedule, window: Occurrence, starts_at: datetime, now: datetime) -> Booking:
+    return book(
+        schedule.recorder, starts_at, window.ends_at, now=now, title=schedule.name, schedule=schedule, occurrence=window
+    )
+
+
+def _resolve_conflict(schedule: Schedule, window: Occurrence, refusal: BookingRefused, now: datetime) -> Booking:
+    """The schedule's own policy first; if that does not help either, a visible skipped booking (R-13)."""
+    useful = timedelta(seconds=min(schedule.min_useful_seconds, schedule.length.total_seconds() / 2))
+    try:
+        if schedule.overlap == Schedule.Overlap.QUEUE and refusal.winner is not None:
+            free_at = max(padding.held(other)[1] for other in _others(schedule, window))
+            if window.ends_at - free_at >= useful:
+                booking = _book(schedule, window, free_at, now)
+                booking.remark(f"starts when the recorder is free: {refusal}", now=now)
+                return booking
+        if schedule.overlap == Schedule.Overlap.REPLACE and refusal.winner is not None:
+            with transaction.atomic():  # both or neither: nothing is given up for a booking that cannot be had
+                _clear_the_way(schedule, window, refusal, now)
+                return _book(schedule, window, window.starts_at, now)
+    except BookingRefused as second:
+        refusal = second
+    return _skip(schedule, window, str(refusal), now)
+
+
+def _others(schedule: Schedule, window: Occurrence) -> list[Booking]:
+    return in_the_way(draft(schedule.recorder, window.starts_at, window.ends_at, now=window.starts_at, by="", title=""))
+
+
+def _clear_the_way(schedule: Schedule, window: Occurrence, refusal: BookingRefused, now: datetime) -> None:
+    """Skip what is in the way, if all of it is only planned; else the refusal stands."""
+    note = f"replaced by “{schedule}” ({house_time(window.starts_at)})"
+    for other in _others(schedule, window):
+        is_ours = other.state == State.PLANNED and other.move(
+            State.SKIPPED, now=now, note=note, skip_reason=Booking.Skip.REPLACED
+        )
+        if not is_ours:
+            raise refusal
+        release(other.owner, now=now)
+        resolve_alert(f"preflight:{other.owner}", now=now, note=note)
+        tell_skipped(other, note, now)
+
+
+def _skip(schedule: Schedule, window: Occurrence, reason: str, now: datetime) -> Booking:
+    """The window stays visible with the reason why it will not be recorded, and somebody is told."""
+    booking = draft(schedule.recorder, window.starts_at, window.ends_at, now=now, by=SCHEDULER, title=schedule.name)
+    follow_rule(booking, schedule, window)
+    booking.state, booking.skip_reason = State.SKIPPED, Booking.Skip.CONFLICT
+    booking.save(force_insert=True)
+    booking.events.create(at=now, old="", new=booking.state, by=SCHEDULER, note=reason)
+    tell_skipped(booking, reason, now)
+    return booking
+
+
+def tell_skipped(booking: Booking, reason: str, now: datetime) -> None:
+    raise_alert(
+        f"skipped:{booking.owner}",
+        f"{booking} ({house_time(booking.starts_at)}) will not be recorded",
+        now=now,
+        severity=Severity.WARNING,
+        text=f"{reason}\nIf the recorder becomes free, restore the booking.",
+        subject=booking.owner,
+        project=booking.recorder.project,
+    )
+
+
+def _note_trouble(schedule: Schedule, error: str, now: datetime) -> None:
+    """Try again later; say so on the schedule's page and by an alert."""
+    Schedule.objects.filter(pk=schedule.pk).update(plan_due_at=now + timedelta(minutes=1), plan_error=error)
+    raise_alert(
+        f"planning:schedule:{schedule.pk}",
+        f"{schedule} cannot be planned",
+        now=now,
+        severity=Severity.CRITICAL,
+        text=f"{error}\nIts next recordings may not happen.",
+        subject=f"schedule:{schedule.pk}",
+        project=schedule.recorder.project,
+    )

@@ -1,0 +1,177 @@
+"""When a rule is edited, paused, resumed or deleted: its planned bookings follow, what has begun does not (R-12)."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+
+from nodes.machines.ports import release
+from scheduling.bookings import padding
+from scheduling.bookings.changing import NotPossible, restore
+from scheduling.bookings.making import BookingRefused, draft, follow_rule, lock
+from scheduling.models import Booking, Schedule
+from scheduling.rules.planning import plan_ahead, tell_skipped
+from scheduling.rules.recurrence import Occurrence, windows_between
+from station.alerts import resolve_alert
+from station.clock import house_time
+from station.database.notify import wake_scheduler
+
+State = Booking.State
+# Left out by planning or by a pause, not by a person: the rule as it is now decides anew.
+REPLANNED_SKIPS = (Booking.Skip.CONFLICT, Booking.Skip.PAUSED)
+WINDOW = ("recorder_id", "starts_at", "ends_at", "pad_before_seconds", "pad_after_seconds")
+
+
+@dataclass
+class Changes:
+    """What an edit did, for the person who made it."""
+
+    planned: int = 0
+    moved: list[datetime] = field(default_factory=list)
+    removed: list[datetime] = field(default_factory=list)
+    conflicts: list[Booking] = field(default_factory=list)
+    begun: list[Booking] = field(default_factory=list)
+    by_hand: list[Booking] = field(default_factory=list)
+    is_complete: bool = True
+
+    def in_words(self) -> str:
+        words = [f"{self.planned} planned"]
+        if self.moved:
+            words.append(f"{len(self.moved)} changed ({_listed(self.moved)})")
+        if self.removed:
+            words.append(f"{len(self.removed)} taken back ({_listed(self.removed)})")
+        if self.conflicts:
+            words.append(f"{len(self.conflicts)} skipped because the recorder is taken")
+        if self.begun:
+            words.append(f"{len(self.begun)} already begun and left as they are ({_listed_bookings(self.begun)})")
+        if self.by_hand:
+            words.append(f"{len(self.by_hand)} changed by hand before and left so ({_listed_bookings(self.by_hand)})")
+        return ", ".join(words) + ("." if self.is_complete else "; the rest is planned in the background.")
+
+
+def replan(schedule: Schedule, now: datetime) -> Changes:
+    """Bring the planned bookings in line with the rule as it is now, and tell what changed."""
+    changes = Changes()
+    with transaction.atomic():
+        existing = list(schedule.bookings.select_related("recorder").filter(planned_start_at__gt=now - schedule.length))
+        for recorder_id in sorted({schedule.recorder_id, *(booking.recorder_id for booking in existing)}):
+            lock(recorder_id)
+        rule_says = {}
+        if not schedule.is_paused:
+            until = now + settings.PLAN_AHEAD
+            rule_says = {each.starts_at: each for each in windows_between(schedule.rule, now - schedule.length, until)}
+        obsolete: list[Booking] = []
+        for booking in existing:
+            assert booking.planned_start_at is not None
+            window = rule_says.get(booking.planned_start_at)
+            if booking.state in Booking.ACTIVE or booking.state == State.ARMED:
+                changes.begun.append(booking)
+            elif booking.state == State.PLANNED and booking.is_edited:
+                changes.by_hand.append(booking)
+            elif booking.state == State.PLANNED and (window is None or not _follows(booking, schedule, window)):
+                obsolete.append(booking)
+                (changes.moved if window else changes.removed).append(booking.starts_at)
+            elif booking.state == State.SKIPPED and booking.skip_reason in REPLANNED_SKIPS:
+                obsolete.append(booking)
+        _take_back(obsolete, now)
+        schedule.planned_until_at = None
+        schedule.save(update_fields=["planned_until_at"])
+        if not schedule.is_paused:
+            _refresh_policies(schedule)
+            plan = plan_ahead(schedule, now)
+            changes.planned = max(0, len(plan.added) - len(changes.moved))
+            changes.conflicts, changes.is_complete = plan.skipped, plan.is_complete
+        wake_scheduler()
+    return changes
+
+
+def _follows(booking: Booking, schedule: Schedule, window: Occurrence) -> bool:
+    """Does this booking have the window the rule gives it now?"""
+    fresh = draft(schedule.recorder, window.starts_at, window.ends_at, now=window.starts_at, by="", title="")
+    follow_rule(fresh, schedule, window)
+    return all(getattr(fresh, name) == getattr(booking, name) for name in WINDOW)
+
+
+def _refresh_policies(schedule: Schedule) -> None:
+    """Name and policies need no new booking."""
+    schedule.bookings.filter(state=State.PLANNED).update(
+        title=schedule.name,
+        late_start=schedule.late_start,
+        min_useful_seconds=schedule.min_useful_seconds,
+        max_late_seconds=schedule.max_late_seconds,
+    )
+
+
+def _take_back(bookings: list[Booking], now: datetime) -> None:
+    """Nothing ever happened to these: the rows may go; the audit trail of the schedule keeps the trace."""
+    states = [State.PLANNED, State.SKIPPED]
+    for booking in bookings:
+        release(booking.owner, now=now)
+        for trouble in ("preflight", "skipped"):
+            resolve_alert(f"{trouble}:{booking.owner}", now=now, note="the schedule was edited")
+    Booking.objects.filter(pk__in=[booking.pk for booking in bookings], state__in=states).delete()
+    for recorder_id in {booking.recorder_id for booking in bookings}:
+        padding.give_back_all(recorder_id, now)
+
+
+def discard(schedule: Schedule, now: datetime) -> int:
+    """The schedule is about to be deleted: what it only planned goes, what has begun or happened stays."""
+    with transaction.atomic():
+        lock(schedule.recorder_id)
+        planned = list(schedule.bookings.filter(state=State.PLANNED).select_related("recorder"))
+        _take_back(planned, now)
+        return len(planned)
+
+
+def pause(schedule: Schedule, *, now: datetime, by: str) -> int:
+    """Nothing is planned and nothing starts until it is resumed; what already runs, runs on."""
+    with transaction.atomic():
+        lock(schedule.recorder_id)
+        if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True):
+            return 0
+        schedule.is_paused = True
+        count = 0
+        for booking in schedule.bookings.before_start().filter(ends_at__gt=now):
+            note, reason = "the schedule is paused", Booking.Skip.PAUSED
+            if booking.move(State.SKIPPED, now=now, by=by, note=note, skip_reason=reason):
+                release(booking.owner, now=now)
+                resolve_alert(f"preflight:{booking.owner}", now=now, note=note)
+                count += 1
+        padding.give_back_all(schedule.recorder_id, now)
+        return count
+
+
+def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes:
+    """Take up where it would be now: what the pause took is planned again, if it can still be had."""
+    changes = Changes()
+    with transaction.atomic():
+        lock(schedule.recorder_id)
+        Schedule.objects.filter(pk=schedule.pk).update(is_paused=False, plan_due_at=now)
+        schedule.refresh_from_db()
+        paused = schedule.bookings.filter(state=State.SKIPPED, skip_reason=Booking.Skip.PAUSED, ends_at__gt=now)
+        for booking in paused.select_related("recorder__project").order_by("starts_at"):
+            try:
+                restore(booking, now=now, by=by)
+                changes.planned += 1
+            except (BookingRefused, NotPossible) as refusal:
+                Booking.objects.filter(pk=booking.pk).update(skip_reason=Booking.Skip.CONFLICT)
+                tell_skipped(booking, str(refusal), now)
+                changes.conflicts.append(booking)
+        # Windows that came and went during the pause were meant not to happen.
+        if schedule.planned_until_at is not None and schedule.planned_until_at < now:
+            schedule.planned_until_at = now
+        plan = plan_ahead(schedule, now)
+        changes.planned += len(plan.added)
+        changes.conflicts += plan.skipped
+        changes.is_complete = plan.is_complete
+    return changes
+
+
+def _listed_bookings(bookings: list[Booking]) -> str:
+    return ", ".join(f"booking {booking.pk}" for booking in bookings[:3])
+
+
+def _listed(moments: list[datetime]) -> str:
+    shown = ", ".join(house_time(moment) for moment in sorted(moments)[:3])
+    return f"{shown} …" if len(moments) > 3 else shown

@@ -1,0 +1,60 @@
+"""`probe`: does this source send a picture? Read for a few seconds as `capture` would, write nothing, say so."""
+
+import json
+import subprocess
+import time
+
+from worker.media.ffmpeg import Ffmpeg, find_binary, list_decklinks
+from worker.media.sources import build_input, nth_decklink
+from worker.process import exits
+from worker.process.redaction import redact
+from worker.wire.configuration import ConfigError, Source, read_line
+
+LOOK_SECONDS = 0.1
+# A card without a signal sends bars at once and says so a moment later.
+SURE_SECONDS = 0.3
+
+
+def run() -> int:
+    """Print one line of JSON: {"ok": true} or {"ok": false, "error": "…"}."""
+    line = read_line()
+    if line is None:
+        return exits.NO_CONFIG
+    raw = json.loads(line)
+    secrets = tuple(raw.get("secrets", ()))
+    error = redact(look(Source(**raw["source"]), secrets, float(raw.get("seconds", 8.0))), *secrets)
+    print(json.dumps({"ok": not error, "error": error}), flush=True)
+    return exits.DONE
+
+
+def look(source: Source, secrets: tuple[str, ...], seconds: float) -> str:
+    """Empty when the first frames have arrived, else why they have not."""
+    binary = find_binary()
+    if binary is None:
+        return "no ffmpeg on this machine"
+    try:
+        feed = build_input(
+            source,
+            can_look_up_names=not binary.is_static,
+            device_name=lambda index: nth_decklink(list_decklinks(binary), index),
+        )
+    except (ConfigError, OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", "0.25", *feed.arguments]
+    arguments += ["-map", "0:v?", "-map", "0:a?", *([] if feed.is_raw else ["-c", "copy"]), "-f", "null", "-"]
+    ffmpeg = Ffmpeg(binary, arguments, feed.stdin, secrets, is_copy=not feed.is_raw)
+    deadline = time.monotonic() + seconds
+    try:
+        while time.monotonic() < deadline:
+            if ffmpeg.has_content and ffmpeg.progress.out_seconds > SURE_SECONDS and not ffmpeg.progress.card_lost_at:
+                return ""
+            if not ffmpeg.is_running:
+                break
+            time.sleep(LOOK_SECONDS)
+    finally:
+        ffmpeg.end(grace_seconds=1)
+    if ffmpeg.progress.card_lost_at is not None:
+        return "the card sees no signal"
+    if ffmpeg.has_content:
+        return ""
+    return ffmpeg.last_words() or f"no picture within {seconds:.0f} s"

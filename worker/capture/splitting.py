@@ -1,0 +1,136 @@
+"""Splitting a recording by the clock (R-16): ffmpeg goes over to the next file by itself, without losing a frame.
+
+It names each file it has closed on a pipe, with the seconds of the stream it holds. The next number is always reserved
+ahead of time by an empty file: two workers on one storage can never write to the same one.
+"""
+
+import contextlib
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from worker.capture.journal import Journal, Part
+from worker.media.ffmpeg import Ffmpeg
+
+SPLIT = "split"
+MUXERS = {
+    "mpegts": ("mpegts", ""),
+    "fmp4": ("mp4", "movflags=frag_keyframe+empty_moov+default_base_moof"),
+}
+
+
+@dataclass(frozen=True)
+class Take:
+    """What is being recorded: a file, the ffmpeg that writes it, and what that ffmpeg wrote before this file."""
+
+    part: Part
+    ffmpeg: Ffmpeg
+    frames_before: int = 0
+    seconds_before: float = 0.0
+
+    def measure(self, journal: Journal) -> None:
+        """How long the file is by now, and how long ago it began."""
+        ffmpeg, age = self.ffmpeg, self.ffmpeg.picture_age_seconds()
+        journal.measure(
+            self.part,
+            max(0, ffmpeg.progress.frames - self.frames_before),
+            max(0.0, ffmpeg.picture_seconds() - self.seconds_before),
+            None if self.seconds_before else age,  # after a cut its beginning is known: the end of the one before
+        )
+
+
+class Splitter:
+    """The pipe of one ffmpeg that begins with `part`, and the number it goes over to next."""
+
+    def __init__(self, journal: Journal, part: Part, every_seconds: int, offset_seconds: int) -> None:
+        self.journal, self.every_seconds, self.offset_seconds = journal, every_seconds, offset_seconds
+        self._next = part.number + 1
+        self._is_held = self._is_taken = False
+        self._ends: deque[float] = deque()
+        reading, self.descriptor = os.pipe()
+        self._reader = threading.Thread(target=self._read, args=[reading], daemon=True)
+        self._reader.start()
+        self._hold()
+
+    def slave(self, part: Part, container: str) -> str:
+        """For ffmpeg's tee: this part, and those after it."""
+        muxer, more = MUXERS[container]
+        options = {
+            "f": "segment",
+            "segment_time": str(self.every_seconds),
+            "segment_atclocktime": "1",
+            "segment_clocktime_offset": str(self.offset_seconds % self.every_seconds),
+            "segment_format": muxer,
+            "segment_format_options": ":".join(filter(None, [more, "flush_packets=1"])),
+            "segment_list": f"pipe:{self.descriptor}",
+            "segment_list_type": "csv",
+            "segment_start_number": str(part.number),
+            "reset_timestamps": "1",
+        }
+        # Unescaped twice: as one of the tee's outputs, and as one of its options.
+        words = ":".join(f"{name}={escape_tee(escape_tee(value))}" for name, value in options.items())
+        path = str(self.journal.folder / self.journal.file_of(part.number)).replace("%", "%%")
+        plain, pattern = f"-{part.number:03d}{self.journal.suffix}", f"-%03d{self.journal.suffix}"
+        return f"[{words}]{escape_tee(path.removesuffix(plain) + pattern)}"
+
+    def close(self) -> None:
+        """ffmpeg has its end of the pipe, or will never have it: ours is closed."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    @property
+    def can_go_on(self) -> bool:
+        """False: somebody else has the next number, and ffmpeg would write over it."""
+        return not self._is_taken
+
+    def go_over(self, take: Take) -> Take:
+        """The take of the file that is written now; the ones before it are closed in the journal."""
+        while self._ends and not self._is_taken and self.journal.has_bytes_in(self._next):
+            take = self._cut(take, self._ends.popleft())
+        if not self._is_held and not self._is_taken:
+            self._hold()
+        return take
+
+    def end(self, take: Take) -> Take:
+        """ffmpeg is gone: take in what it said last; what was held for it and stayed empty is free again."""
+        self.close()
+        self._reader.join(timeout=2)
+        take = self.go_over(take)
+        if self._is_held:
+            self._is_held = False
+            self.journal.give_back(self._next)
+        return take
+
+    def _cut(self, take: Take, end_seconds: float) -> Take:
+        ffmpeg, progress = take.ffmpeg, take.ffmpeg.progress
+        after = progress.out_seconds - end_seconds  # its last word may be older than the cut: then less than nothing
+        seconds = max(take.seconds_before, ffmpeg.picture_seconds() - after)
+        frames = max(take.frames_before, progress.frames - round(after * (progress.fps or 25.0)))
+        part = self.journal.cut(
+            take.part, frames - take.frames_before, seconds - take.seconds_before, self._next, reason=SPLIT
+        )
+        self._next, self._is_held = self._next + 1, False
+        self._hold()
+        return Take(part, ffmpeg, frames, seconds)
+
+    def _hold(self) -> None:
+        """Storage that refuses just now is asked again with the next look; the file that is written goes on."""
+        try:
+            self._is_held = self.journal.reserve(self._next)
+            self._is_taken = not self._is_held
+        except OSError as error:
+            print(f"the next file could not be reserved: {error}", flush=True)
+
+    def _read(self, descriptor: int) -> None:
+        """Lines like `name-003.ts,12.080000,17.080000`; a name may hold anything, the numbers stand last."""
+        with open(descriptor, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError, IndexError):
+                    self._ends.append(float(line.rsplit(",", 1)[1]))
+
+
+def escape_tee(text: str) -> str:
+    """A path or value for ffmpeg's tee: its own special characters are meant literally."""
+    return "".join(f"\\{char}" if char in "\\'|[]:" else char for char in text)

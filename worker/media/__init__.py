@@ -1,0 +1,1 @@
+"""What both media workers need of ffmpeg, files and disks."""

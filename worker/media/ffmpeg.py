@@ -1,0 +1,248 @@
+"""Finding ffmpeg, starting it, reading its progress, and ending it, with nothing of it ever left behind."""
+
+import contextlib
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from worker.process.parent_death import die_with
+from worker.process.redaction import redact
+
+KILL_SECONDS = 5.0
+# So much sound and no word of a picture: there is none.
+SOUND_SECONDS = 1.0
+_PREFIX = re.compile(r"^\[[^\]]+ @ 0x[0-9a-f]+\] ")
+_CHATTER = re.compile(
+    r"^ffmpeg stats|pipe:0|^Exiting normally|^\s|^Input #|^Output #|^Stream mapping|^Press \[q\]"
+    r"|Error opening input|Impossible to open"
+)
+_FPS = re.compile(r"Stream #\S+.*Video:.*?([\d.]+) fps")
+_VIDEO = re.compile(r"Stream #\S+.*Video:")
+# A card whose cable is pulled goes on with bars of its own making; only its words tell.
+_CARD_LOST, _CARD_BACK = "No input signal detected", "Input returned"
+
+
+@dataclass(frozen=True)
+class Binary:
+    """`is_static` marks the wheel's build, which needs numeric addresses and a GCONV_PATH that leads nowhere."""
+
+    path: str
+    is_static: bool
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        kept["TZ"] = "UTC0"  # the clock by which files are split; a machine's own zone must not matter
+        if self.is_static:
+            # Otherwise it loads the system's character-set tables into a static program and crashes. Not a folder
+            # under the temp folder: whoever made it first could have code loaded from there.
+            kept["GCONV_PATH"] = os.devnull
+        return kept
+
+
+def find_binary() -> Binary | None:
+    """The configured ffmpeg, else the one on PATH, else the wheel's."""
+    chosen = os.environ.get("AIRLOCK_FFMPEG") or shutil.which("ffmpeg")
+    if chosen:
+        return Binary(chosen, is_static="imageio_ffmpeg" in chosen)
+    fallback = os.environ.get("AIRLOCK_FFMPEG_FALLBACK")
+    return Binary(fallback, is_static=True) if fallback else None
+
+
+def warm_up(binary: Binary) -> None:
+    """Load it once while there is time: its many libraries are then in memory when it counts."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = [binary.path, "-hide_banner", "-version"]
+        subprocess.run(command, capture_output=True, timeout=5, env=binary.environment(), check=False)
+
+
+def list_decklinks(binary: Binary) -> str:
+    """What this ffmpeg says of the DeckLink devices it sees."""
+    command = [binary.path, "-hide_banner", "-sources", "decklink"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=15, env=binary.environment(), check=False)
+    return done.stdout + done.stderr
+
+
+def words_of(said: Iterable[str], count: int = 2) -> str:
+    """The last words of an ffmpeg that a person can use."""
+    words = [_PREFIX.sub("", line) for line in said if line and not _CHATTER.search(line)]
+    return "; ".join(words[-count:])
+
+
+@dataclass
+class Progress:
+    """What ffmpeg last said of its own work."""
+
+    frames: int = 0
+    out_seconds: float = 0.0
+    changed_at: float | None = None  # monotonic; None until the first frame
+    # The same of the picture alone, where frames are counted: sound that goes on is not a picture.
+    picture_at: float | None = None
+    card_lost_at: float | None = None
+    fps: float | None = None
+    has_video: bool = False
+    # When the stream's second zero was (monotonic). Who reads of progress reads late, so the earliest is the truest.
+    zero_at: float = math.inf
+    # How much earlier than the picture the sound began: a copied picture waits for its first key frame.
+    lead_seconds: float = math.inf
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=40))
+
+
+class Ffmpeg:
+    """One running ffmpeg. Create it from the main thread: the kernel ends it when that thread ends."""
+
+    def __init__(
+        self,
+        binary: Binary,
+        arguments: list[str],
+        stdin: bytes,
+        secrets: tuple[str, ...],
+        nice: int = 0,
+        *,
+        is_copy: bool = False,
+        pass_fds: tuple[int, ...] = (),
+    ) -> None:
+        self.progress = Progress()
+        self._secrets = secrets
+        self._nice = nice
+        self._is_copy = is_copy
+        self._parent = os.getpid()
+        self.spawned_at = time.monotonic()
+        self.process = subprocess.Popen(
+            # No -nostdin: with it, ffmpeg 7.0 looks at SIGTERM only while it waits for a network source.
+            [binary.path, "-hide_banner", "-nostats", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=binary.environment(),
+            preexec_fn=self._in_child,
+            pass_fds=pass_fds,
+        )
+        self._threads = [
+            threading.Thread(target=self._feed, args=[stdin], daemon=True),
+            threading.Thread(target=self._read_progress, daemon=True),
+            threading.Thread(target=self._read_messages, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _in_child(self) -> None:
+        die_with(self._parent, signal.SIGKILL)
+        if self._nice:
+            os.nice(self._nice)
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def ask_to_end(self) -> None:
+        if self.is_running:
+            self.process.send_signal(signal.SIGTERM)
+
+    def end(self, grace_seconds: float = 5.0) -> int:
+        """Finish the file and leave; what does not listen is killed. Returns its exit code."""
+        self.ask_to_end()
+        try:
+            self.process.wait(grace_seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: leave it, go on recording
+                self.process.wait(KILL_SECONDS)
+        for thread in self._threads:
+            thread.join(timeout=2)
+        code = self.process.poll()
+        return -signal.SIGKILL if code is None else code
+
+    def idle_seconds(self) -> float:
+        """How long nothing has moved, counted from the start if nothing ever did."""
+        return time.monotonic() - (self.progress.changed_at or self.spawned_at)
+
+    def picture_idle_seconds(self) -> float:
+        """How long there has been no picture: none came, or the card says that it makes up its own."""
+        progress = self.progress
+        if progress.card_lost_at is not None:
+            return time.monotonic() - progress.card_lost_at
+        return time.monotonic() - (progress.picture_at or progress.changed_at or self.spawned_at)
+
+    @property
+    def has_content(self) -> bool:
+        """A picture has come, or, of a source that has only sound, sound."""
+        progress = self.progress
+        return bool(progress.frames) or (progress.out_seconds >= SOUND_SECONDS and not progress.has_video)
+
+    def last_words(self, lines: int = 4) -> str:
+        """The end of what it said, without the chatter nobody can use."""
+        return words_of(self.progress.lines, lines)
+
+    def _feed(self, stdin: bytes) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(stdin)
+            self.process.stdin.close()
+        except BrokenPipeError:
+            return  # it ended before it read its list; its exit code tells why
+
+    def _read_progress(self) -> None:
+        assert self.process.stdout is not None
+        frames, seconds = 0, 0.0
+        with self.process.stdout as told:
+            for raw in told:
+                name, _, value = raw.decode(errors="replace").strip().partition("=")
+                if name == "frame" and value.isdigit():
+                    frames = int(value)
+                elif name == "out_time_us" and value.lstrip("-").isdigit():
+                    seconds = max(0.0, int(value) / 1_000_000)
+                elif name == "progress":
+                    self._note(frames, seconds)
+
+    def picture_seconds(self) -> float:
+        """How long the picture is by now."""
+        lead = self.progress.lead_seconds
+        return max(0.0, self.progress.out_seconds - (0.0 if math.isinf(lead) else lead))
+
+    def picture_age_seconds(self) -> float | None:
+        """How long ago the first frame came, as well as it is known by now; None before there is any."""
+        progress = self.progress
+        if math.isinf(progress.zero_at):
+            return None
+        began = progress.zero_at + (0.0 if math.isinf(progress.lead_seconds) else progress.lead_seconds)
+        return max(0.0, time.monotonic() - began)
+
+    def _note(self, frames: int, seconds: float) -> None:
+        progress = self.progress
+        if seconds:
+            progress.zero_at = max(self.spawned_at, min(progress.zero_at, time.monotonic() - seconds))
+        if frames and progress.fps and self._is_copy:
+            progress.lead_seconds = min(progress.lead_seconds, max(0.0, seconds - frames / progress.fps))
+        if frames > progress.frames:
+            progress.picture_at = time.monotonic()
+        if not frames and progress.fps and self._is_copy:
+            frames = round(seconds * progress.fps)  # ffmpeg 7 does not count frames it only copies
+        if seconds > progress.out_seconds or frames > progress.frames:
+            progress.changed_at = time.monotonic()
+        progress.frames, progress.out_seconds = max(frames, progress.frames), max(seconds, progress.out_seconds)
+
+    def _read_messages(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as said:
+            for raw in said:
+                self._hear(raw.decode(errors="replace").rstrip())
+
+    def _hear(self, said: str) -> None:
+        progress, found = self.progress, _FPS.search(said)
+        if found and progress.fps is None:
+            progress.fps = float(found.group(1))
+        if _VIDEO.search(said):
+            progress.has_video = True
+        elif _CARD_LOST in said:
+            progress.card_lost_at = progress.card_lost_at or time.monotonic()
+        elif _CARD_BACK in said:
+            progress.card_lost_at = None
+        progress.lines.append(redact(said, *self._secrets))

@@ -1,0 +1,98 @@
+"""What ffmpeg is told to open, for each type of source. Lists of arguments only, and never a secret in one.
+
+ffmpeg's command line is readable by everybody (`ps`), and an address may hold a passphrase or a stream key. So the
+address travels through standard input, as a one-line list for ffmpeg's concat demuxer. Each type has its own list
+of protocols; `file` is in none of them, so a playlist from outside cannot reach the disk (S-03).
+"""
+
+import re
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+from worker.wire.configuration import ConfigError, Source
+
+PROTOCOLS = {
+    "srt": "srt,udp",
+    "rtmp": "rtmp,rtmps,tcp,tls",
+    "rtp": "rtp,udp",
+    "udp": "udp",
+    "rtsp": "rtsp,rtp,udp,tcp,tls",
+    "hls": "http,https,tcp,tls,crypto",
+}
+SCHEMES = {
+    "srt": {"srt"},
+    "rtmp": {"rtmp", "rtmps"},
+    "rtp": {"rtp"},
+    "udp": {"udp"},
+    "rtsp": {"rtsp", "rtsps"},
+    "hls": {"http", "https"},
+}
+TYPES = {*SCHEMES, "test", "decklink"}
+DROP_CONTROL = dict.fromkeys(range(32))
+
+
+@dataclass(frozen=True)
+class Input:
+    """Arguments before the outputs, what goes in on stdin, and whether the picture arrives unencoded."""
+
+    arguments: list[str]
+    stdin: bytes
+    is_raw: bool
+
+
+def build_input(
+    source: Source, *, can_look_up_names: bool, device_name: Callable[[str], str] = lambda index: index
+) -> Input:
+    """`device_name` turns the number of a DeckLink device into the name ffmpeg knows it by."""
+    if source.type == "test":
+        picture = f"testsrc2=size={source.size}:rate={source.rate}"
+        tone = "sine=frequency=1000:sample_rate=48000"
+        arguments = ["-re", "-f", "lavfi", "-i", picture, "-re", "-f", "lavfi", "-i", tone]
+        return Input(arguments, b"", is_raw=True)
+    if source.type == "decklink":
+        options = [part for name, value in sorted(source.options.items()) for part in (f"-{name}", value)]
+        return Input(["-f", "decklink", *options, "-i", device_name(source.url)], b"", is_raw=True)
+    if source.type not in SCHEMES or urlsplit(source.url).scheme not in SCHEMES[source.type]:
+        raise ConfigError(f"this is not an address for a {source.type} source")
+    url = source.url if can_look_up_names else with_numeric_host(source.url)
+    lines = ["ffconcat version 1.0", f"file {quoted(url)}"]
+    lines += [f"option {name} {quoted(value)}" for name, value in sorted(source.options.items())]
+    whitelist = f"pipe,{PROTOCOLS[source.type]}"
+    arguments = ["-protocol_whitelist", whitelist, "-f", "concat", "-safe", "0", "-i", "pipe:0"]
+    return Input(arguments, ("\n".join(lines) + "\n").encode(), is_raw=False)
+
+
+def nth_decklink(listing: str, index: str) -> str:
+    """The name of the device in what `ffmpeg -sources decklink` prints: lines like `  81:8a7b [DeckLink Duo (1)]`."""
+    names = re.findall(r"^\s+\S+ \[(.+)\]", listing, re.MULTILINE)
+    if int(index) >= len(names):
+        raise ConfigError(f"there is no DeckLink device {index}; ffmpeg sees {len(names)}")
+    return str(names[int(index)])
+
+
+def quoted(text: str) -> str:
+    """A value for ffmpeg's list format; line breaks cannot smuggle in a second line."""
+    return "'" + text.translate(DROP_CONTROL).replace("'", r"'\''") + "'"
+
+
+def with_numeric_host(url: str) -> str:
+    """The static ffmpeg crashes on every host name, so we look the name up ourselves."""
+    parts = urlsplit(url)
+    host = parts.hostname
+    if not host:
+        return url
+    try:
+        found = socket.getaddrinfo(host, parts.port or 0, proto=socket.IPPROTO_TCP)
+    except OSError as error:
+        raise ConfigError(f"the host name {host} has no address") from error
+    address = str(found[0][4][0])
+    if address == host:
+        return url
+    if parts.scheme in {"https", "rtmps", "rtsps"}:
+        raise ConfigError("this machine's ffmpeg cannot check certificates by name: install ffmpeg, or use an address")
+    number = f"[{address}]" if ":" in address else address
+    userinfo = parts.netloc.rpartition("@")[0]
+    netloc = f"{userinfo}@{number}" if userinfo else number
+    return urlunsplit(parts._replace(netloc=f"{netloc}:{parts.port}" if parts.port else netloc))

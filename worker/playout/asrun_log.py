@@ -1,0 +1,71 @@
+"""The as-run of what is on: one open entry at most, closed by whatever goes on next."""
+
+from typing import Any
+
+from worker.playout.asrun_spool import Entry, Spool
+from worker.playout.slots import FILLER, SLATE, Slot, stamp
+
+
+class Logbook:
+    """Written by the director, under its lock."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._open: Entry | None = None
+        self._slot: Slot | None = None  # whose entry it is; none for the slate
+
+    def is_of(self, slot: Slot) -> bool:
+        """What is on is this one, and noted."""
+        return self._open is not None and self._slot is slot
+
+    def air(self, slot: Slot, now: float) -> None:
+        self.close(now)
+        slot.entry = self._open = self._spool.begin(**_facts(slot), started_at=stamp(now))
+        self._slot = slot
+
+    def air_slate(self, now: float, why: str) -> None:
+        """One more frame of it."""
+        if self._open is None or self._slot is not None:
+            self.close(now)
+            self._open = self._spool.begin(
+                key="", kind=SLATE, title="Slate", asset=None, started_at=stamp(now), reason="", note=why
+            )
+        self._open.frames += 1
+
+    def pass_over(self, slot: Slot, now: float, reason: str, note: str, *, is_off: bool) -> None:
+        """An entry without frames. `is_off`: nothing of the list is on, so what is noted as on has ended."""
+        if is_off:
+            self.close(now)
+        at = stamp(now)
+        slot.entry = self._spool.begin(**_facts(slot), started_at=at, ended_at=at, reason=reason, note=note)
+
+    def note_progress(self) -> None:
+        """How far what is on has come, should nobody be there to write its end."""
+        if self._open is not None:
+            self._count()
+            self._spool.write(self._open)
+
+    def close(self, now: float, reason: str = "played", note: str = "") -> None:
+        entry = self._open
+        if entry is None:
+            return
+        self._count()
+        entry.ended_at, entry.reason = stamp(now), entry.reason or reason
+        entry.note = entry.note or note
+        self._spool.write(entry)
+        self._open = self._slot = None
+
+    def _count(self) -> None:
+        if self._open is not None and self._slot is not None:
+            self._open.frames, self._open.repeats = self._slot.frames, self._slot.repeats
+
+
+def _facts(slot: Slot) -> dict[str, Any]:
+    item = slot.item
+    return {
+        "key": item.key,
+        "kind": FILLER if slot.is_filler else item.kind,
+        "title": item.title,
+        "asset": item.asset,
+        "from_seconds": round(item.in_seconds + slot.offset_seconds, 3),
+    }

@@ -1,0 +1,1 @@
+"""Items on their way in: opened, decoded, placed in time."""

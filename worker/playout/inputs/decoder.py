@@ -1,0 +1,410 @@
+"""One item on its way in: an ffmpeg that turns whatever it is into frames and sound of the channel's format.
+
+It decodes ahead until its buffer is full and then waits; the director takes frame after frame, and with each the sound
+that belongs to it. Sound is placed by its own time: what comes late is left out, what is missing is silence, so a
+starved or badly mixed file never drifts.
+"""
+
+import contextlib
+import io
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from worker.media.ffmpeg import Binary, words_of
+from worker.media.sandbox import Cage
+from worker.playout.inputs.sound import Sound
+from worker.playout.pipes import widen
+from worker.process.parent_death import die_with
+from worker.process.redaction import redact
+from worker.wire.picture import SAMPLE_BYTES, SAMPLE_RATE, Format
+
+BUFFER_BYTES = 64 * 1024 * 1024
+LEAST_FRAMES, MOST_FRAMES = 12, 60
+AUDIO_BYTES = 60 * SAMPLE_RATE * SAMPLE_BYTES
+READY_FRAMES = 4
+# Sound may begin later than the picture; this long a ready picture waits to learn when.
+SOUND_PATIENCE_SECONDS = 0.4
+# Sound may also lie behind the picture it belongs to: a second in fragmented files, as much in what encoders send. So
+# much picture is held until its sound is there.
+SKEW_SECONDS = 1.6
+# Beyond the sound that is there, a live source holds so many frames at most.
+LIVE_FRAMES = 20
+# What showinfo and ashowinfo print of their first frame. By their words, not by the name in front: picture and sound
+# are filtered on threads of their own, and a line that begins while another is not ended has no name in front.
+_FIRST = r"n: *0 pts: *\S+ +pts_time: ?(-?[\d.]+(?:e[-+]?\d+)?)(?:(?!n: *\d+ pts:).)*? %s:"
+_FIRST_PICTURE, _FIRST_SOUND = re.compile(_FIRST % "iskey"), re.compile(_FIRST % "channels")
+# Should nothing of that be understood: after so long picture and sound are taken to begin together.
+UNSAID_SECONDS = 1.0
+NOTHING_CAME = "Output file is empty"
+NO_STREAM = ("does not contain any stream", "matches no streams")
+
+
+@dataclass(frozen=True)
+class Feed:
+    """How to open it: arguments up to and including -i, what goes in on stdin, and which files it may see."""
+
+    arguments: Sequence[str]
+    stdin: bytes | Callable[[], Iterable[bytes]] = b""
+    reads: Sequence[Path] | None = None  # None: a network source, not caged
+    is_live: bool = False
+    # Picture and sound in one input, or (the test pattern) in two.
+    sound_input: int = 0
+    # By the file's own time: what is before is left out. (Seeking in a pipe gives nothing in some formats.)
+    begins_at: float | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One tick's worth. `frame` None: nothing there yet, or, with `is_end`, nothing more."""
+
+    frame: bytearray | None
+    sound: bytes
+    is_end: bool = False
+
+
+class Decoder:
+    """Create it from the main thread: the kernel ends its ffmpeg with that thread."""
+
+    def __init__(
+        self,
+        binary: Binary,
+        picture: Format,
+        feed: Feed,
+        *,
+        offset_seconds: float = 0.0,
+        streams: str = "av",
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        self.picture, self.feed = picture, feed
+        self.streams = streams
+        self.said: deque[str] = deque(maxlen=40)
+        self.spawned_at = time.monotonic()
+        self.changed_at = self.spawned_at
+        self.frames_read = 0
+        self._dropped = 0
+        self._secrets = secrets
+        self._most = max(LEAST_FRAMES, min(MOST_FRAMES, BUFFER_BYTES // picture.frame_bytes))
+        self._most_skewed = max(self._most, picture.frames_in(SKEW_SECONDS) + (LIVE_FRAMES if feed.is_live else 0))
+        self._frames: deque[bytearray] = deque()
+        self._sound = Sound()
+        self._first_picture: float | None = None
+        self._first_sound: float | None = None
+        self._ready_since: float | None = None
+        self._first_frame_at: float | None = None
+        self._open = set(streams)
+        self._is_closed = False
+        self._is_placed = False
+        self._is_heard = False  # it has said its last word
+        self._changed = threading.Condition()
+        self._spawn(binary, offset_seconds)
+
+    def _spawn(self, binary: Binary, offset_seconds: float) -> None:
+        cage = None if self.feed.reads is None else Cage(reads=self.feed.reads, runs=binary.path)
+        pipes = {each: os.pipe() for each in self.streams}
+        for read, _ in pipes.values():
+            widen(read)
+        seek = ["-ss", f"{offset_seconds:.6f}"] if offset_seconds > 0 else []
+        command = [binary.path, "-hide_banner", "-nostats", "-loglevel", "info", "-y"]
+        command += [] if self.feed.begins_at is None else ["-copyts"]
+        command += [*seek, *self.feed.arguments, *self._outputs({each: write for each, (_, write) in pipes.items()})]
+        parent = os.getpid()
+
+        def in_child() -> None:
+            die_with(parent, signal.SIGKILL)
+            if cage is not None:
+                cage.enter()
+
+        try:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=[write for _, write in pipes.values()],
+                env=binary.environment(),
+                preexec_fn=in_child,
+            )
+        except BaseException:
+            for read, _ in pipes.values():
+                os.close(read)
+            raise
+        finally:
+            if cage is not None:
+                cage.close()
+            for _, write in pipes.values():
+                os.close(write)
+        readers = {"v": self._read_frames, "a": self._read_sound}
+        threads = [threading.Thread(target=readers[each], args=[read]) for each, (read, _) in pipes.items()]
+        self._threads = [*threads, threading.Thread(target=self._listen), threading.Thread(target=self._write)]
+        for thread in self._threads:
+            thread.daemon = True
+            thread.start()
+
+    def _outputs(self, fds: dict[str, int]) -> list[str]:
+        width, height, rate = self.picture.width, self.picture.height, self.picture.rate_text
+        arguments: list[str] = []
+        if "v" in fds:
+            fit = (
+                f"scale=w='max(2,trunc(min({width},{height}*dar)/2)*2)':h='max(2,trunc(min({height},{width}/dar)/2)*2)'"
+            )
+            # showinfo tells when the first frame is; not beside the chain: a second sink would hold up live sources.
+            chain = f"{self._cut('')}showinfo=checksum=0,yadif=deint=interlaced,fps={rate},{fit},"
+            chain += f"pad={width}:{height}:(ow-iw)/2:(oh-ih)/2,setsar=1,format=yuv420p"
+            arguments += [
+                "-map",
+                "0:v:0",
+                "-vf",
+                chain,
+                "-fps_mode",
+                "passthrough",
+                "-f",
+                "rawvideo",
+                f"pipe:{fds['v']}",
+            ]
+        if "a" in fds:
+            chain = f"{self._cut('a')}ashowinfo,aresample={SAMPLE_RATE}:async=1,"
+            chain += "aformat=sample_fmts=s16:channel_layouts=stereo"
+            source = f"{self.feed.sound_input}:a:0"
+            arguments += ["-map", source, "-af", chain, "-ac", "2", "-f", "s16le", f"pipe:{fds['a']}"]
+        return arguments
+
+    def _cut(self, kind: str) -> str:
+        """From there on, and counted from there: showinfo tells large times in six digits only."""
+        at = self.feed.begins_at
+        return "" if at is None else f"{kind}trim=start={at:.6f},{kind}setpts=PTS-{at:.6f}/TB,"
+
+    # --- what the director asks -------------------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def is_ready(self) -> bool:
+        """It can go on air this very frame."""
+        with self._changed:
+            if "v" not in self.streams:
+                return len(self._sound.data) > 0 or "a" not in self._open
+            if not self._frames:
+                return False
+            if self._first_picture is None and not self._is_unsaid():
+                return False
+            if len(self._frames) < READY_FRAMES and "v" in self._open:
+                return False
+            if (self._sound.starts_at is not None and not self._lacks_sound()) or (
+                "a" not in self._open and not self._sound.data
+            ):
+                return True
+            self._ready_since = self._ready_since or time.monotonic()
+            patience = SKEW_SECONDS if self.feed.is_live else SOUND_PATIENCE_SECONDS
+            if time.monotonic() - self._ready_since <= patience:
+                return False
+            if self._first_sound is None and self._sound.data:  # rather a little off than a clip without its sound
+                self._first_sound = self._first_picture
+                self._place_sound()
+            return True
+
+    def _is_unsaid(self) -> bool:
+        """There are pictures, but no word of when the first one is. Rather a guess than a clip that is passed over."""
+        if self._first_frame_at is None or time.monotonic() - self._first_frame_at < UNSAID_SECONDS:
+            return False
+        self._first_picture = 0.0
+        self._first_sound = self._first_sound or 0.0
+        self._place_sound()
+        return True
+
+    @property
+    def has_failed(self) -> bool:
+        """It ended and never gave anything."""
+        with self._changed:
+            nothing = not self.frames_read and not self._sound.data and not self._sound.clock
+            return nothing and not self._open and self._is_heard
+
+    @property
+    def is_drained(self) -> bool:
+        with self._changed:
+            return not self._open and not self._frames
+
+    @property
+    def lacks_a_stream(self) -> bool:
+        """It has no sound, or no picture; with what it has it can be opened again."""
+        if self.streams != "av" or not self.has_failed:
+            return False
+        return any(words in line for line in list(self.said) for words in NO_STREAM)
+
+    @property
+    def buffered(self) -> int:
+        return len(self._frames)
+
+    @property
+    def is_overfull(self) -> bool:
+        """A live source that waits for its turn, or runs ahead of our clock, has more than is good."""
+        return self.buffered > LIVE_FRAMES + self._skew_frames()
+
+    def catch_up(self) -> None:
+        """Back to what a live source needs."""
+        self.drop(self.buffered - LIVE_FRAMES // 2 - self._skew_frames())
+
+    def _skew_frames(self) -> int:
+        """How many frames have come whose sound has not."""
+        with self._changed:
+            most, ahead = self.picture.frames_in(SKEW_SECONDS), self._sound.ahead
+            if "a" not in self._open or "v" not in self.streams:
+                return 0
+            if ahead is None:  # not heard of yet; a source that stays silent is not waited for
+                is_new = self._first_frame_at is None or time.monotonic() - self._first_frame_at < 2 * SKEW_SECONDS
+                return most if is_new else 0
+            return max(0, min(most, len(self._frames) - self.picture.frames_in(ahead / SAMPLE_RATE)))
+
+    def _lacks_sound(self) -> bool:
+        """What comes next has no sound yet, and may still get it."""
+        if "a" not in self._open:
+            return False
+        ahead = self._sound.ahead
+        return ahead is None or ahead < READY_FRAMES * self.picture.samples_of(0)
+
+    def _limit(self) -> int:
+        """So many frames are decoded ahead. A full picture pipe would keep ffmpeg from reading the sound, too."""
+        return self._most_skewed if self.feed.is_live or self._lacks_sound() else self._most
+
+    def idle_seconds(self) -> float:
+        """How long nothing has come out of it."""
+        return time.monotonic() - self.changed_at
+
+    def words(self) -> str:
+        words = words_of(list(self.said))
+        if NOTHING_CAME in words:  # it was opened and sought in without a complaint
+            return "there is no picture from its in point on"
+        return words or f"ffmpeg ended with {self.process.poll()}"
+
+    def take(self, samples: int) -> Taken:
+        """The next frame and its sound, or nothing yet, or the end."""
+        with self._changed:
+            if "v" not in self.streams:
+                is_end = "a" not in self._open and not self._sound.data
+                return Taken(None, self._sound.take(samples), is_end)
+            if not self._frames:
+                return Taken(None, b"", is_end="v" not in self._open)
+            frame = self._frames.popleft()
+            sound = self._sound.take(samples)
+            self._changed.notify_all()
+            return Taken(frame, sound)
+
+    def drop(self, frames: int) -> None:
+        """Leave out up to so many frames with their sound: a live source that runs ahead of our clock."""
+        for _ in range(frames):
+            # Of 29.97 frames a second, not every one has as many samples as the other.
+            if self.buffered <= READY_FRAMES or self.take(self.picture.samples_of(self._dropped)).frame is None:
+                return
+            self._dropped += 1
+
+    # --- its threads ------------------------------------------------------------------------------------------------
+
+    def _read_frames(self, fd: int) -> None:
+        with open(fd, "rb", buffering=0) as pipe:
+            while not self._is_closed:
+                frame = bytearray(self.picture.frame_bytes)
+                if not _fill(pipe, memoryview(frame)):
+                    break
+                with self._changed:
+                    while len(self._frames) >= self._limit() and not self._is_closed:
+                        self._changed.wait(1.0)
+                    self._frames.append(frame)
+                    self.frames_read += 1
+                    self.changed_at = time.monotonic()
+                    self._first_frame_at = self._first_frame_at or self.changed_at
+                    self._place_sound()
+        self._close("v")
+
+    def _read_sound(self, fd: int) -> None:
+        with open(fd, "rb", buffering=0) as pipe:
+            while not self._is_closed and (piece := pipe.read(65536)):
+                with self._changed:
+                    while len(self._sound.data) >= AUDIO_BYTES and not self._is_closed:
+                        self._changed.wait(1.0)
+                    self._sound.data += piece
+                    self.changed_at = time.monotonic()
+                    self._place_sound()
+        self._close("a")
+
+    def _close(self, stream: str) -> None:
+        with self._changed:
+            self._open.discard(stream)
+            self._changed.notify_all()
+
+    def _place_sound(self) -> None:
+        """As soon as both beginnings are known: where on the picture's time line the sound begins."""
+        if self._sound.starts_at is not None or self._first_sound is None:
+            return
+        if "v" not in self.streams:
+            self._sound.starts_at = self._sound.clock
+        elif self._first_picture is not None:
+            self._sound.starts_at = round((self._first_sound - self._first_picture) * SAMPLE_RATE)
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr:
+            self._hear(self.process.stderr)
+        self._is_heard = True
+
+    def _hear(self, stderr: IO[bytes]) -> None:
+        for raw in stderr:
+            is_info = b"showinfo" in raw or b" pts_time:" in raw
+            if is_info and self._is_placed:
+                continue  # a line per frame, of which only the first was wanted
+            line = raw.decode(errors="replace").rstrip()
+            picture, sound = _FIRST_PICTURE.search(line), _FIRST_SOUND.search(line)
+            if picture or sound:
+                with self._changed:
+                    if picture and self._first_picture is None:
+                        self._first_picture = float(picture.group(1))
+                    if sound and self._first_sound is None:
+                        self._first_sound = float(sound.group(1))
+                    self._place_sound()
+                self._is_placed = self._sound.starts_at is not None
+            if not is_info:
+                self.said.append(redact(line, *self._secrets))
+
+    def _write(self) -> None:
+        assert self.process.stdin is not None
+        stdin = self.feed.stdin
+        with contextlib.suppress(OSError):  # it ended; its exit code tells why
+            for piece in [stdin] if isinstance(stdin, bytes) else stdin():
+                if self._is_closed:
+                    break
+                self.process.stdin.write(piece)
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+    def end(self) -> None:
+        """Nothing more of it is wanted. From the main thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self.is_running:
+            self.process.kill()  # nothing it writes is kept
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(1)  # one that the kernel does not let go is not worth waiting for
+        for thread in self._threads:
+            thread.join(timeout=0.5)
+        self._frames.clear()
+
+
+def _fill(pipe: io.FileIO, view: memoryview) -> bool:
+    """Read exactly one frame; False at the end."""
+    got = 0
+    while got < len(view):
+        count = pipe.readinto(view[got:])
+        if not count:
+            return False
+        got += count
+    return True

@@ -1,0 +1,119 @@
+"""Which item is when: pure functions over a rundown. Used live by the director, and to join a list in progress."""
+
+from dataclasses import dataclass
+
+from worker.wire.channel import Item, Rundown
+
+# However strange a list is: no more steps than this to find a place in it.
+MOST_STEPS = 100_000
+# A fixed start that comes this close after another item's end is simply the next item.
+CLOSE_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class Place:
+    """`offset_seconds` into item `index`; with `waits_until`, that item is next and its time has not come."""
+
+    index: int | None
+    offset_seconds: float = 0.0
+    waits_until: float | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A fixed start: this item at that moment."""
+
+    moment: float
+    index: int
+
+
+def follower(rundown: Rundown, index: int) -> int | None:
+    """What comes after `index` by the order of the list. A loop passes over items that have a time of their own."""
+    count, items = len(rundown.items), rundown.items
+    if not rundown.is_loop or (0 <= index < count - 1 and belongs(items[index], items[index + 1])):
+        return index + 1 if index + 1 < count else None
+    for step in range(1, count + 1):
+        candidate = (index + step) % count
+        if not items[candidate].fixed_at and not items[candidate].part_of:
+            return candidate
+    return None
+
+
+def belongs(item: Item, later: Item) -> bool:
+    """The later one is another part of the same thing: it is reached only from the part before it."""
+    return bool(later.part_of) and later.part_of in {item.key, item.part_of}
+
+
+def first(rundown: Rundown) -> int | None:
+    """Where a list begins that is started afresh."""
+    return follower(rundown, -1) if rundown.items else None
+
+
+def calls(rundown: Rundown, after: float, until: float) -> list[Call]:
+    """Fixed starts in (after, until], in the order of time."""
+    found = [
+        Call(moment, index)
+        for index, item in enumerate(rundown.items)
+        for moment in item.fixed_at
+        if after < moment <= until
+    ]
+    return sorted(found, key=lambda call: (call.moment, call.index))
+
+
+def waits_for(rundown: Rundown, index: int, now: float) -> float | None:
+    """Reached in the order of the list: until when an item with a fixed start must wait; None if it may begin."""
+    item = rundown.items[index]
+    ahead = [moment for moment in item.fixed_at if moment > now + CLOSE_SECONDS]
+    behind = [moment for moment in item.fixed_at if moment <= now + CLOSE_SECONDS]
+    return ahead[0] if ahead and not behind else None
+
+
+def is_too_late(item: Item, now: float) -> bool:
+    """Its fixed start is further behind than it may be."""
+    behind = [moment for moment in item.fixed_at if moment <= now]
+    return bool(behind) and item.max_late_seconds is not None and now - behind[-1] > item.max_late_seconds
+
+
+def locate(rundown: Rundown, index: int, began_at: float, now: float) -> Place:
+    """If item `index` began at `began_at` and nobody interfered: where are we now (P-07)?"""
+    began_at += _whole_rounds(rundown, now - began_at)
+    for _ in range(MOST_STEPS):
+        item = rundown.items[index]
+        ends_at = began_at + item.seconds if item.seconds is not None else float("inf")
+        due = calls(rundown, began_at, min(ends_at, now))
+        cut = next((call for call in due if rundown.items[call.index].is_cut), None)
+        if cut is not None:
+            index, began_at = cut.index, cut.moment
+            continue
+        if now < ends_at:
+            return Place(index, max(0.0, now - began_at))
+        following = follower(rundown, index)
+        if following is None:
+            break
+        waits_until = None if rundown.is_loop else waits_for(rundown, following, ends_at)
+        if waits_until is not None and waits_until > now:
+            return Place(following, 0.0, waits_until)
+        index, began_at = following, waits_until or ends_at
+    return Place(None)
+
+
+def by_clock(rundown: Rundown, now: float) -> Place:
+    """Where a list for a day is at this moment, if it went by its times from its begin on (P-07)."""
+    assert rundown.begins_at is not None
+    wait = None if rundown.is_loop else waits_for(rundown, 0, rundown.begins_at)
+    if wait is None:
+        return locate(rundown, 0, rundown.begins_at, now)
+    # Nothing is on until the first item's own time, unless another one cuts in before.
+    earlier = [call for call in calls(rundown, rundown.begins_at, min(wait, now)) if rundown.items[call.index].is_cut]
+    if earlier and earlier[0].index != 0:
+        return locate(rundown, earlier[0].index, earlier[0].moment, now)
+    return Place(0, 0.0, wait) if wait > now else locate(rundown, 0, wait, now)
+
+
+def _whole_rounds(rundown: Rundown, seconds: float) -> float:
+    """How much of `seconds` went by in whole rounds of a plain loop: they need no steps."""
+    lengths = [item.seconds for item in rundown.items]
+    if not rundown.is_loop or None in lengths or any(item.fixed_at for item in rundown.items):
+        return 0.0
+    total = sum(length or 0.0 for length in lengths)
+    return max(0.0, seconds // total - 1) * total if total > 0 else 0.0

@@ -1,0 +1,341 @@
+"""The stage hand: opens what is to come, clears away what is over, keeps the encoder alive. The main thread.
+
+Only this thread starts and ends the encoder and the decoders; outputs have threads of their own. The pacer beside it
+gives the encoder one frame after the other by the clock and never waits for anything here. Whatever goes wrong in one
+look is said, and the next look comes: a channel does not end because something could not be opened.
+"""
+
+import contextlib
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from worker.media.ffmpeg import Binary
+from worker.media.sandbox import CannotConfine
+from worker.playout.director import Director
+from worker.playout.inputs.decoder import Decoder, Feed
+from worker.playout.inputs.item_inputs import (
+    GROWN_SECONDS,
+    CannotOpen,
+    Growing,
+    feed_of,
+    follow_feed,
+    place_in,
+    read_growing,
+)
+from worker.playout.outputs.decklink import Card
+from worker.playout.outputs.encoder import Encoder
+from worker.playout.outputs.fan_out import Fan
+from worker.playout.outputs.senders import FileSender, OutputSender, PreviewSender
+from worker.playout.outputs.supervised import Tended
+from worker.playout.pipes import Data
+from worker.playout.slots import LIVE, Slot, stamp
+from worker.process.redaction import redact
+from worker.wire.channel import Output, PlayoutConfig
+from worker.wire.picture import silence
+
+LOOK_SECONDS = 0.05
+LIVE_RETRY_SECONDS = 1.5
+LIVE_STALL_SECONDS = 8.0
+# Behind the clock by more than this, the pacer starts counting anew instead of hurrying.
+BEHIND_SECONDS = 2.0
+# An encoder that does not live this long is not replaced at once.
+SHORT_LIFE_SECONDS, ENCODER_PAUSE_SECONDS = 2.0, 0.5
+NOTE_SECONDS = 10.0
+# Without a lost frame for so long, the encoder keeps up again.
+KEPT_UP_SECONDS = 10.0
+SLOW_SECONDS = 1.0
+
+
+class Stage:
+    def __init__(self, config: PlayoutConfig, binary: Binary, director: Director, wake: threading.Event) -> None:
+        self.config, self.binary, self.director = config, binary, director
+        self.started_at = datetime.now(UTC)
+        self.first_frame_at: str | None = None
+        self.encoder: Encoder | None = None
+        self.encoder_restarts = 0
+        self.dropped = 0
+        self._dropped_at = self._dropping_since = -1e9
+        self.resyncs = 0
+        self.error = ""
+        self.slowest_look_seconds = 0.0
+        self._wake = wake
+        self._frames_before = 0
+        self._bytes_before = 0
+        self._frame_at = time.monotonic()
+        self._bars = 0  # ticks in a row on which there was nothing else to show
+        self._encoder_at = 0.0
+        self._looked_at = self._noted_at = time.monotonic()
+        self._ticks = 0
+        self._stop = threading.Event()
+        self._pacer = threading.Thread(target=self.pace, daemon=True, name="pacer")
+        self.fan = Fan()
+        self.cards = [Card(binary, config.format, each) for each in config.outputs if each.type == "decklink"]
+        self.secrets = config.secrets
+        streamed = [each for each in config.outputs if each.type != "decklink"]
+        self.outputs: list[Tended] = [*self.cards, *(self._sender(each) for each in streamed)]
+        if config.preview is not None:
+            self.outputs.append(PreviewSender(binary, self.fan, config.preview))
+
+    def _sender(self, output: Output) -> OutputSender:
+        told = (self.binary, self.fan, output, self.config.video_bitrate, self.secrets)
+        return FileSender(*told, self.config.min_free_bytes) if output.type == "file" else OutputSender(*told)
+
+    def learn(self, words: Iterable[str]) -> None:
+        """What must not be printed of a list that came later."""
+        self.secrets = tuple(sorted({*self.secrets, *words}, key=len, reverse=True))
+
+    # --- the pacer --------------------------------------------------------------------------------------------------
+
+    def pace(self) -> None:
+        """One frame at a time, each when the clock says; behind, it catches up without a gap."""
+        period = float(1 / self.config.format.rate)
+        began, number = time.monotonic(), 0
+        while not self._stop.is_set():
+            due = began + number * period
+            wait = due - time.monotonic()
+            if wait > 0:
+                self._stop.wait(wait)
+                continue
+            if -wait > BEHIND_SECONDS:  # the machine stood still: begin again from here
+                began, number = time.monotonic(), 0
+                self.resyncs += 1
+            frame, sound = self._next_frame()
+            self._ticks += 1
+            self._bars = self._bars + 1 if frame is self.director.slate and not self.director.means_slate else 0
+            encoder = self.encoder
+            if encoder is None or not encoder.put(frame, sound):
+                self._note_drop()
+            for card in self.cards:
+                card.put(frame, sound)
+            number += 1
+
+    def _note_drop(self) -> None:
+        now = time.monotonic()
+        if now - self._dropped_at > KEPT_UP_SECONDS:
+            self._dropping_since = now
+        self.dropped, self._dropped_at = self.dropped + 1, now
+
+    def _dropping_seconds(self) -> float:
+        """How long frames have been lost again and again."""
+        is_over = time.monotonic() - self._dropped_at > KEPT_UP_SECONDS
+        return 0.0 if is_over else self._dropped_at - self._dropping_since
+
+    def _next_frame(self) -> tuple[Data, bytes]:
+        try:
+            return self.director.tick(time.time())
+        except Exception as error:  # a bug in the list's logic must not take the picture away
+            self._say("the director", error)
+            return self.director.slate, silence(self.config.format.samples_of(self._ticks))
+
+    # --- the main thread --------------------------------------------------------------------------------------------
+
+    def run(self, should_end: "threading.Event") -> None:
+        self._guarded("the encoder", self._keep_encoder)
+        for output in self.outputs:
+            output.start()
+        self._pacer.start()  # whatever holds up what follows: there is a picture
+        self._guarded("the list", self._open_slots)
+        while not should_end.is_set():
+            self._looked_at = time.monotonic()
+            self._wake.wait(LOOK_SECONDS)
+            self._wake.clear()
+            self._guarded("the encoder", self._keep_encoder)
+            self._guarded("the list", self._open_slots)
+            self._guarded("clearing away", self._clear_away)
+            if not self._pacer.is_alive():  # nothing goes out any more, and nobody would notice
+                print("the pacer died", flush=True)
+                break
+            if self._looked_at - self._noted_at > NOTE_SECONDS:
+                self._noted_at = self._looked_at
+                self.director.note_progress()
+        self._stop.set()
+        self._pacer.join(2)
+
+    def _guarded(self, what: str, act: Callable[[], None]) -> None:
+        began = time.monotonic()
+        try:
+            act()
+        except Exception as error:  # no more processes, no more memory, a disk that is away: the next look tries again
+            self._say(what, error)
+        took = time.monotonic() - began
+        self.slowest_look_seconds = max(self.slowest_look_seconds, took)
+        if took > SLOW_SECONDS:  # items are opened four seconds ahead: what takes that long is seen on air
+            print(f"{what} took {took:.1f} s", flush=True)
+
+    def _say(self, what: str, error: Exception) -> None:
+        text = redact(f"{what}: {type(error).__name__}: {error}", *self.secrets)
+        if text != self.error:
+            self.error = text
+            print(text, flush=True)
+
+    def close(self, reason: str) -> None:
+        """The encoder first, so that its last frames go out whole; then all outputs at once."""
+        self.director.close(time.time(), reason)
+        if self.encoder is not None:
+            self.encoder.end(1.0)
+        for output in self.outputs:
+            output.end()
+        for output in self.outputs:
+            output.join(3.0)
+        for slot in self.director.everything():
+            if slot.decoder is not None:
+                slot.decoder.end()
+        self.director.spool.close()
+
+    def _keep_encoder(self) -> None:
+        encoder = self.encoder
+        if encoder is not None and encoder.frames_out and self.first_frame_at is None:
+            self.first_frame_at = stamp(time.time())
+        if encoder is not None and encoder.is_running and not encoder.is_stuck:
+            return
+        now = time.monotonic()
+        if encoder is not None:
+            self.error = f"the encoder was replaced: {encoder.words()}"
+            print(self.error, flush=True)
+            self.encoder = None
+            self._frames_before += encoder.frames_out
+            self._bytes_before += encoder.bytes_out
+            if encoder.frames_out:  # one that gave nothing is no sign of life
+                self._frame_at = max(self._frame_at, encoder.moved_at)
+            self.encoder_restarts += 1
+            self._encoder_at = now + (ENCODER_PAUSE_SECONDS if now - encoder.spawned_at < SHORT_LIFE_SECONDS else 0.0)
+            encoder.end(0.0)
+        if time.monotonic() >= self._encoder_at:
+            self._encoder_at = now + ENCODER_PAUSE_SECONDS
+            self.fan.forget()
+            begins_at = self.config.format.seconds_of(self._ticks)
+            self.encoder = Encoder(self.binary, self.config, begins_at, self.fan.put)
+
+    # --- items ------------------------------------------------------------------------------------------------------
+
+    def _open_slots(self) -> None:
+        for slot in self.director.wishes(time.time()):
+            if slot.failure or slot.item.kind == "slate":
+                continue
+            if slot.decoder is not None and slot.decoder.lacks_a_stream:
+                self._open_with_less(slot)
+            elif slot.item.kind == LIVE:
+                self._keep_live(slot)
+            elif slot.decoder is None and not slot.is_over:
+                self._open(slot)
+            elif slot.item.kind == "growing":
+                self._follow(slot)
+
+    def _open(self, slot: Slot) -> None:
+        item = slot.item
+        try:
+            if item.kind == "growing":
+                growing = read_growing(item)
+                if not growing.files:
+                    raise CannotOpen("the recording has not begun")
+                slot.part, seconds = place_in(growing, item.in_seconds + slot.offset_seconds)
+                feed, offset = self._follow_feed(slot, growing, seconds)
+            else:
+                feed = feed_of(item, self.binary, is_endless=slot.is_filler)
+                offset = 0.0 if feed.is_live else item.in_seconds + slot.offset_seconds
+            slot.decoder = self._decoder(feed, offset, slot.streams or item.streams)
+        except (CannotOpen, CannotConfine, OSError, subprocess.SubprocessError, RuntimeError) as error:
+            text = redact(str(error), *self.secrets)
+            if item.kind == LIVE:
+                slot.retry_at = time.monotonic() + LIVE_RETRY_SECONDS
+                self.error = f"{item.title}: {text}"
+            else:
+                slot.failure = text
+
+    def _decoder(self, feed: Feed, offset: float, streams: str) -> Decoder:
+        return Decoder(
+            self.binary,
+            self.config.format,
+            feed,
+            offset_seconds=offset,
+            streams=streams,
+            secrets=self.secrets,
+        )
+
+    def _open_with_less(self, slot: Slot) -> None:
+        """It has no sound, or no picture: ffmpeg does not say which beforehand."""
+        assert slot.decoder is not None
+        tried = slot.decoder
+        slot.decoder = None
+        words = " ".join(tried.said)
+        tried.end()
+        slot.streams = "v" if "0:a" in words or "Output file #1" in words else "a"
+        self._open(slot)
+
+    def _keep_live(self, slot: Slot) -> None:
+        """A source that went away is opened again until it is back, its turn is over, or somebody skips it."""
+        decoder = slot.decoder
+        if decoder is None:
+            if time.monotonic() >= slot.retry_at:
+                self._open(slot)
+            return
+        if decoder.is_drained or (decoder.frames_read and decoder.idle_seconds() > LIVE_STALL_SECONDS):
+            self.error = f"{slot.item.title}: {decoder.words()}"
+            slot.decoder = None
+            slot.retry_at = time.monotonic() + LIVE_RETRY_SECONDS
+            decoder.end()
+        elif decoder.is_overfull:
+            decoder.catch_up()
+
+    def _follow_feed(self, slot: Slot, growing: Growing, seconds: float) -> tuple[Feed, float]:
+        number, item = slot.part, slot.item
+
+        def is_over() -> bool:
+            with contextlib.suppress(CannotOpen):
+                now = read_growing(item)
+                return number < len(now.ended) and now.ended[number]
+            return False
+
+        return follow_feed(growing.files[number], is_over, seconds, growing.lengths[number])
+
+    def _follow(self, slot: Slot) -> None:
+        """At the end of a part of a growing recording: on to the next, or the end."""
+        decoder = slot.decoder
+        if decoder is None or slot.is_over or not decoder.is_drained:
+            return
+        try:
+            growing = read_growing(slot.item)
+        except CannotOpen:
+            return
+        if slot.part + 1 < len(growing.files):
+            slot.part += 1
+            feed, offset = self._follow_feed(slot, growing, 0.0)
+            slot.decoder = self._decoder(feed, offset, slot.streams or slot.item.streams)
+            decoder.end()
+        elif growing.is_over or decoder.idle_seconds() > GROWN_SECONDS:
+            slot.is_over = True
+
+    def _clear_away(self) -> None:
+        for slot in self.director.take_finished():
+            if slot.decoder is not None:
+                slot.decoder.end()
+                slot.decoder = None
+
+    # --- what it says -----------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        encoder = self.encoder
+        frames = self._frames_before + (encoder.frames_out if encoder else 0)
+        # By the encoder's own word: a main loop that is held up is no picture that stands still.
+        moved_at = max(self._frame_at, encoder.moved_at if encoder and encoder.frames_out else 0.0)
+        return {
+            "frames": frames,
+            "bytes": self._bytes_before + (encoder.bytes_out if encoder else 0),
+            "ticks": self._ticks,
+            "last_frame_age_seconds": round(time.monotonic() - moved_at, 2) if frames else None,
+            "bars_seconds": round(self.config.format.seconds_of(self._bars), 1),
+            "first_frame_at": self.first_frame_at,
+            "started_at": self.started_at.isoformat(timespec="milliseconds"),
+            "loop_age_seconds": round(time.monotonic() - self._looked_at, 1),
+            "encoder_restarts": self.encoder_restarts,
+            "dropped": self.dropped,
+            "dropping_seconds": round(self._dropping_seconds(), 1),
+            "resyncs": self.resyncs,
+            "slowest_look_seconds": round(self.slowest_look_seconds, 2),
+            "outputs": [output.as_dict() for output in self.outputs],
+            "error": self.error,
+        }

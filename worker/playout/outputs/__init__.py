@@ -1,0 +1,1 @@
+"""The channel on its way out: encoder, senders, DeckLink cards."""

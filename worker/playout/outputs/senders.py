@@ -1,0 +1,341 @@
+"""Outputs: each a small ffmpeg that carries the channel's stream somewhere, on its own and again and again.
+
+One that fails, hangs or is refused never touches the encoder or another output: it misses what it misses, and is
+started anew, by a thread of its own. Addresses without secrets stand in the command line; secrets go in through a file
+descriptor, as a preset.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from abc import abstractmethod
+from collections import deque
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from worker.media.disk_space import free_bytes
+from worker.media.ffmpeg import Binary, words_of
+from worker.media.preview import clear_preview, preview_outputs
+from worker.media.sources import with_numeric_host
+from worker.playout.outputs.fan_out import Fan
+from worker.playout.outputs.supervised import Tended
+from worker.playout.pipes import Pump
+from worker.process.parent_death import die_with
+from worker.process.redaction import redact
+from worker.wire.channel import Output
+from worker.wire.configuration import ConfigError
+
+QUEUE_BYTES = 8 * 1024 * 1024
+RETRY_SECONDS = (0.5, 1.0, 1.0, 2.0)
+# It runs that long: whatever went wrong before is forgotten.
+SETTLED_SECONDS = 10.0
+STALL_SECONDS = 4.0
+ROOM_SECONDS = 1.0
+# The stream is our own, its tables and a key frame come first. ffmpeg studies as much of it as it is allowed to, and
+# meanwhile nothing goes out.
+STUDY_SECONDS = 0.3
+STREAM = ["-f", "mpegts", "-probesize", "1000000", "-analyzeduration", str(int(STUDY_SECONDS * 1e6))]
+STREAM += ["-fpsprobesize", "0", "-i", "pipe:0"]
+# Start, study, and at most a second and a half of calling (see srt_options).
+CONNECT_SECONDS = 3.0
+# What a pipe and an ffmpeg's own buffers hold.
+HELD_BYTES = 250_000
+COPY = ["-map", "0:v:0", "-map", "0:a:0", "-c", "copy"]
+STAMPS = ["-muxdelay", "0", "-muxpreload", "0"]
+SEGMENT = ["-hls_time", "2", "-hls_list_size", "10", "-hls_flags", "delete_segments+append_list+omit_endlist"]
+
+
+def arguments_for(output: Output, binary: Binary, bitrate: str) -> list[str]:
+    """What to do with the stream, and where to."""
+    given = {**(srt_options(output.url, bitrate) if output.type == "srt" else {}), **output.options}
+    options = [part for name, value in sorted(given.items()) for part in (f"-{name}", value)]
+    if output.type in {"srt", "udp", "rtp", "rtmp"}:
+        url = output.url if not binary.is_static else with_numeric_host(output.url)
+        if output.type == "rtmp":
+            return [*COPY, "-bsf:a", "aac_adtstoasc", *options, "-f", "flv", url]
+        kind = "rtp_mpegts" if output.type == "rtp" else "mpegts"
+        return [*COPY, *STAMPS, *options, "-f", kind, url]
+    path = Path(output.url)
+    if output.type == "hls":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return [*COPY, "-f", "hls", *SEGMENT, str(path)]
+    if output.type == "file":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return [*COPY, *STAMPS, "-f", "mpegts", str(unused(path))]
+    raise ConfigError(f"no way to send to {output.type}")
+
+
+def srt_options(url: str, bitrate: str) -> dict[str, str]:
+    """SRT itself takes five seconds to notice that nobody is there any more. Its buffer is full long before that.
+
+    So the buffer is small (what the latency needs, and about a second more) and who cannot write for a second gives up.
+    """
+    latency = float(dict(parse_qsl(urlsplit(url).query)).get("latency", "120000")) / 1e6
+    size = bits_per_second(bitrate) / 8 * (2 * latency + 0.8)
+    return {
+        "sndbuf": str(max(96 * 1024, int(size))),
+        "snddropdelay": "-1",
+        "timeout": "1000000",
+        "connect_timeout": "1500",
+    }
+
+
+def bits_per_second(text: str) -> float:
+    """`800k`, `4M` or plain bits."""
+    units = {"k": 1e3, "M": 1e6}
+    return float(text[:-1]) * units[text[-1]] if text[-1] in units else float(text)
+
+
+def unused(path: Path) -> Path:
+    """A name no file has: what an earlier worker wrote is kept."""
+    candidate, number = path, 1
+    while candidate.exists() and candidate.stat().st_size:
+        number += 1
+        candidate = path.with_stem(f"{path.stem}-{number:03d}")
+    return candidate
+
+
+class Sender(Tended):
+    """Fed from the encoder's thread."""
+
+    def __init__(self, binary: Binary, fan: Fan, key: str, kind: str, secrets: tuple[str, ...]) -> None:
+        super().__init__(key, kind)
+        self.binary, self.fan = binary, fan
+        self.bytes_sent = 0
+        self._secrets = secrets
+        self._said: deque[str] = deque(maxlen=30)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pump: Pump | None = None
+        self._listener: threading.Thread | None = None
+        self._spawned_at = 0.0
+        self._next_at = 0.0
+        self._failures = 0
+        self._written, self._written_at = 0, 0.0
+
+    @abstractmethod
+    def command(self) -> tuple[list[str], dict[str, str]]:
+        """Arguments after the stream, and secret options."""
+
+    @property
+    def nice(self) -> int:
+        return 0
+
+    @property
+    def is_listener(self) -> bool:
+        """Somebody calls it, instead of it calling somebody."""
+        return False
+
+    @property
+    def settling_seconds(self) -> float:
+        """One that lives longer has found its receiver."""
+        return 1.0
+
+    @property
+    def studied_bytes(self) -> float:
+        """What its ffmpeg takes before it opens its output."""
+        return HELD_BYTES
+
+    @property
+    def state(self) -> str:
+        if self._process is None or self._process.poll() is not None:
+            return "waiting" if self.error else "starting"
+        if self._pump and self._waits_for_a_caller(self._pump):
+            return "waiting"
+        if self._pump and self._pump.written and time.monotonic() - self._spawned_at > self.settling_seconds:
+            return "sending"
+        return "starting"
+
+    def as_dict(self) -> dict[str, object]:
+        pump = self._pump
+        return {**super().as_dict(), "bytes": self.bytes_sent + (pump.written if pump else 0)}
+
+    def tend(self) -> None:
+        """Start it, or start it again."""
+        now = time.monotonic()
+        if self._process is not None:
+            if self._process.poll() is None and not self._is_stuck(now):
+                if now - self._spawned_at > SETTLED_SECONDS:
+                    self._failures, self.error = 0, ""
+                return
+            self._bury(now)
+        if now >= self._next_at:
+            self._spawn(now)
+
+    def _is_stuck(self, now: float) -> bool:
+        """It takes nothing although there is something to send."""
+        pump = self._pump
+        if pump is None or pump.is_broken:
+            return True
+        if pump.written != self._written or not pump.is_holding or self._waits_for_a_caller(pump):
+            self._written, self._written_at = pump.written, now
+        return now - self._written_at > STALL_SECONDS
+
+    def _waits_for_a_caller(self, pump: Pump) -> bool:
+        """It listens, and nobody has called yet: it takes what it needs to know the stream, and then nothing."""
+        return self.is_listener and pump.written < self.studied_bytes
+
+    def _bury(self, now: float) -> None:
+        process, pump = self._process, self._pump
+        assert process is not None
+        assert pump is not None
+        if process.poll() is None:
+            process.kill()
+            self._said.append("it took nothing any more")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+        self.fan.leave(pump.put)
+        pump.close()
+        if self._listener is not None:
+            self._listener.join(1)
+        self.error = redact(words_of(self._said) or f"ended with {process.returncode}", *self._secrets)
+        self.bytes_sent += pump.written
+        self.restarts += 1
+        self._next_at = now + RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
+        self._failures += 1
+        self._process = self._pump = None
+
+    def _spawn(self, now: float) -> None:
+        try:
+            arguments, secret = self.command()
+        except (ConfigError, OSError) as error:
+            self.error = redact(str(error), *self._secrets)
+            self._next_at = now + RETRY_SECONDS[-1]
+            return
+        stdin_r, stdin_w = os.pipe()
+        preset, fds = _preset(secret)
+        command = [self.binary.path, "-hide_banner", "-nostats", "-y", "-loglevel", "warning", *STREAM, *preset]
+        parent, nice = os.getpid(), self.nice
+
+        def in_child() -> None:
+            die_with(parent, signal.SIGKILL)
+            if nice:
+                os.nice(nice)
+
+        try:
+            self._process = subprocess.Popen(
+                [*command, *arguments],
+                stdin=stdin_r,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=fds,
+                env=self.binary.environment(),
+                preexec_fn=in_child,
+            )
+        except BaseException:
+            os.close(stdin_w)
+            raise
+        finally:
+            for fd in (stdin_r, *fds):
+                os.close(fd)
+        self._said.clear()
+        self._pump = Pump(stdin_w, QUEUE_BYTES, drops_oldest=True)
+        self.fan.join(self._pump.put)
+        self._spawned_at = self._written_at = now
+        self._written = 0
+        self._listener = threading.Thread(target=self._listen, args=[self._process], daemon=True)
+        self._listener.start()
+
+    def _listen(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stderr is not None
+        with process.stderr:
+            for raw in process.stderr:
+                self._said.append(redact(raw.decode(errors="replace").rstrip(), *self._secrets))
+
+    def finish(self) -> None:
+        process, pump = self._process, self._pump
+        if process is None or pump is None:
+            return
+        self.fan.leave(pump.put)
+        pump.close()
+        try:
+            process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+
+
+def _preset(secret: dict[str, str]) -> tuple[list[str], list[int]]:
+    """Options ffmpeg reads from a descriptor, because everybody may read its command line (S-05)."""
+    if not secret:
+        return [], []
+    read, write = os.pipe()
+    lines = "".join(f"{name}={value.replace(chr(10), '').replace(chr(13), '')}\n" for name, value in secret.items())
+    os.write(write, lines.encode())
+    os.close(write)
+    return ["-fpre", f"/proc/self/fd/{read}"], [read]
+
+
+class OutputSender(Sender):
+    def __init__(self, binary: Binary, fan: Fan, output: Output, bitrate: str, secrets: tuple[str, ...]) -> None:
+        super().__init__(binary, fan, output.key, output.type, secrets)
+        self.output, self.bitrate = output, bitrate
+
+    @property
+    def is_listener(self) -> bool:
+        return dict(parse_qsl(urlsplit(self.output.url).query)).get("mode") == "listener"
+
+    @property
+    def settling_seconds(self) -> float:
+        return CONNECT_SECONDS if self.output.type in {"srt", "rtmp"} else super().settling_seconds
+
+    @property
+    def studied_bytes(self) -> float:
+        return HELD_BYTES + 2 * STUDY_SECONDS * bits_per_second(self.bitrate) / 8
+
+    def command(self) -> tuple[list[str], dict[str, str]]:
+        return arguments_for(self.output, self.binary, self.bitrate), dict(self.output.secret)
+
+
+class FileSender(OutputSender):
+    """Writes beside the recordings: it stops for want of room before they have to, and goes on when there is some."""
+
+    def __init__(
+        self, binary: Binary, fan: Fan, output: Output, bitrate: str, secrets: tuple[str, ...], min_free_bytes: int
+    ) -> None:
+        super().__init__(binary, fan, output, bitrate, secrets)
+        self.min_free_bytes = min_free_bytes
+        self._room_at = 0.0
+
+    def tend(self) -> None:
+        now = time.monotonic()
+        if self._process is not None and now - self._room_at > ROOM_SECONDS:
+            self._room_at = now
+            if self._lacking_room():
+                self.finish()
+        super().tend()
+
+    def command(self) -> tuple[list[str], dict[str, str]]:
+        if words := self._lacking_room():
+            raise ConfigError(words)
+        return super().command()
+
+    def _lacking_room(self) -> str:
+        folder = next(each for each in Path(self.output.url).parents if each.exists())
+        free = free_bytes(folder)
+        if free is None or free >= self.min_free_bytes:
+            return ""
+        return f"only {free // (1024 * 1024)} MB are free: nothing is written until there is more room"
+
+
+class PreviewSender(Sender):
+    """The picture for people: a small HLS stream and a JPEG a second (P-02)."""
+
+    def __init__(self, binary: Binary, fan: Fan, folder: Path) -> None:
+        super().__init__(binary, fan, "preview", "preview", ())
+        self.folder = folder
+
+    @property
+    def nice(self) -> int:
+        return 10
+
+    def command(self) -> tuple[list[str], dict[str, str]]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return preview_outputs(self.folder), {}
+
+    def finish(self) -> None:
+        super().finish()
+        clear_preview(self.folder)

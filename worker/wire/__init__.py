@@ -1,0 +1,1 @@
+"""What the control plane and the media workers say to each other: one dataclass for each message."""
