@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from jobs.badges import outcome_badge
 from jobs.models import Job, Run
 from jobs.runs import queue
 from station import audit
@@ -22,8 +23,6 @@ from station.rights import only_visible
 
 def run_context(run: Run) -> dict[str, Any]:
     """What the fragment shows of a run."""
-    from jobs.admin.jobs import outcome_badge
-
     elapsed = ""
     if run.state == Run.State.RUNNING and run.claimed_at:
         elapsed = spoken(max(0.0, (database_now() - run.claimed_at).total_seconds()))

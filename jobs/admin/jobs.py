@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
+from jobs.badges import outcome_badge
 from jobs.declared import registration
 from jobs.declared.payloads import BadPayload
 from jobs.figures import is_alive, with_figures
@@ -210,13 +211,6 @@ class JobAdmin(StationAdmin):
             return True, ""
 
         report(request, queryset, act, "resumed")
-
-
-def outcome_badge(state: str, code: str) -> SafeString:
-    """A worker that died is not work that failed: its own word and colour (J-17)."""
-    if code in Run.WORKER_FAULTS and state in {State.FAILED, State.RETRY}:
-        return badge(f"{State(state).label.lower()}: {Run.Fault(code).label}", "amber")
-    return badge(State(state).label.lower(), Run.COLOURS[State(state)])
 
 
 @admin.register(JobWorker)

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from jobs.admin.jobs import outcome_badge
+from jobs.badges import outcome_badge
 from jobs.models import Run, RunEvent
 from jobs.runs import queue
 from jobs.views import run_context
