@@ -244,15 +244,15 @@ def test_a_wrong_address_is_explained_beside_its_field_and_nothing_is_stored(air
 
 def test_run_a_job_now_and_see_how_it_went(airlock: Airlock, page: Any) -> None:
     """J-19: paused, run by hand all the same, the result on its page, resumed."""
-    page.goto(f"{airlock.url}admin/scheduling/job/")
+    page.goto(f"{airlock.url}admin/jobs/job/")
     page.get_by_role("link", name="runs.retention").first.click()
     press(page, "Pause", "Pause")
     page.locator(".airlock-badge-amber", has_text="paused").first.wait_for()
     press(page, "Run now", "Run")
     page.locator(".airlock-badge-green", has_text="succeeded").first.wait_for()
-    page.goto(f"{airlock.url}admin/scheduling/jobworker/")
+    page.goto(f"{airlock.url}admin/jobs/jobworker/")
     page.locator(".airlock-badge-green", has_text="working").first.wait_for()
-    page.goto(f"{airlock.url}admin/scheduling/job/")
+    page.goto(f"{airlock.url}admin/jobs/job/")
     page.get_by_role("link", name="runs.retention").first.click()
     press(page, "Resume", "Resume")
     page.locator(".airlock-badge-green", has_text="active").first.wait_for()

@@ -40,11 +40,11 @@ def hourly() -> Job:
 
 
 def act(client: Client, model: str, pk: int, action: str) -> Any:
-    return client.post(reverse(f"admin:scheduling_{model}_{action}", args=[pk]), {"_form_submitted": "on"}, follow=True)
+    return client.post(reverse(f"admin:jobs_{model}_{action}", args=[pk]), {"_form_submitted": "on"}, follow=True)
 
 
 def url(client: Client, model: str, pk: int) -> str:
-    return client.get(reverse(f"admin:scheduling_{model}_change", args=[pk])).content.decode()
+    return client.get(reverse(f"admin:jobs_{model}_change", args=[pk])).content.decode()
 
 
 def test_a_job_is_paused_run_by_hand_and_resumed_with_everything_on_record(boss: Client, hourly: Job) -> None:
@@ -70,7 +70,7 @@ def test_get_does_nothing(boss: Client, hourly: Job) -> None:
     """S-02: GET never changes anything."""
     run = queue.enqueue("test.note", NOTE)
     for model, pk, action in (("job", hourly.pk, "pause"), ("job", hourly.pk, "run_now"), ("run", run.pk, "cancel")):
-        boss.get(reverse(f"admin:scheduling_{model}_{action}", args=[pk]))
+        boss.get(reverse(f"admin:jobs_{model}_{action}", args=[pk]))
     hourly.refresh_from_db()
     run.refresh_from_db()
     assert (hourly.is_paused, run.state, Run.objects.filter(job=hourly).count()) == (False, "queued", 0)
