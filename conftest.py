@@ -16,9 +16,6 @@ from testing.waiting import wait_until
 @pytest.fixture(autouse=True)
 def plain_environment(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain static files, a run folder per test, and nothing remembered from another test's database."""
-    from jobs.runs import planning, queue, sweeping
-    from nodes import runtimes
-    from nodes.workloads import orphans, reconcile
     from scheduling.recording import lifecycle
     from scheduling.rules import planning as rules
 
@@ -33,16 +30,6 @@ def plain_environment(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     # A busy machine takes smaller bites of the same work; only the tests of the bites themselves are about that.
     for bitten in (rules, lifecycle):
         monkeypatch.setattr(bitten, "PASS_SECONDS", 60.0)
-    runtimes._installation.cache_clear()
-    orphans._first_seen.clear()
-    reconcile._swept_at.clear()
-    reconcile._epoch = 0
-    lifecycle._looked_at_all = -1e9
-    lifecycle._after = 0
-    lifecycle._unlucky.clear()
-    planning._synced_version = -1
-    queue._ids.clear()
-    sweeping._last = None
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ def main(folder: str) -> None:
     from django.conf import settings
 
     from scheduling.leader.loop import Loop
+    from station.term import Term
 
     # Nothing is started, so there is nothing to look after; all else runs as it does in the house.
     settings.SCHEDULER_STEPS = [
@@ -27,7 +28,7 @@ def main(folder: str) -> None:
     adopted = os.open(f"{folder}/adopted-{me}", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
     doubled = os.open(f"{folder}/doubled-{me}", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
 
-    def start(pk: int) -> None:
+    def start(term: Term, pk: int) -> None:
         began = time.time_ns()
         name = f"{folder}/b{pk}"
         if os.path.lexists(name):

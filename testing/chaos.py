@@ -254,7 +254,7 @@ def running_workers(folder: Path) -> list[tuple[str, str]]:
     from nodes.runtimes.base import Status
     from nodes.runtimes.process import ProcessRuntime
 
-    runtime = ProcessRuntime(known_installation or installation(), folder, media_dir=str(folder))
+    runtime = ProcessRuntime(lambda: known_installation or installation(), folder, media_dir=str(folder))
     return [
         (seen.identity.owner, seen.name)
         for seen in runtime.list_ours()

@@ -30,6 +30,7 @@ from station.database.notify import wake_scheduler
 from station.redaction import redact
 from station.sealing import CannotOpen
 from station.states import SCHEDULER
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class DeliveryOrder:
     delivery_id: int
 
 
-def step(now: datetime) -> datetime | None:
+def step(term: Term, now: datetime) -> datetime | None:
     """Claim what is due, at most 25 a turn; end what its worker left. Each row on its own (A-04)."""
     at_it = Run.objects.filter(pk=OuterRef("run_ref")).exclude(state__in=Run.OVER)
     sending = Delivery.objects.filter(state=State.SENDING)

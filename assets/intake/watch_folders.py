@@ -18,6 +18,7 @@ from assets.models import Import, WatchFolder
 from jobs.declared.run_context import Hopeless, RunContext
 from jobs.runs.queue import enqueue
 from station.clock import database_now
+from station.term import Term
 
 JOB = "assets.watch"
 LOOK_SECONDS = 5.0
@@ -40,7 +41,7 @@ class WatchOrder:
     folder_id: int
 
 
-def step(now: datetime) -> datetime | None:
+def step(term: Term, now: datetime) -> datetime | None:
     """Have every folder that is due looked at, and end imports whose run is gone."""
     imports.sweep(now)
     due = WatchFolder.objects.filter(Q(next_look_at=None) | Q(next_look_at__lte=now), is_active=True)

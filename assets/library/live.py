@@ -23,6 +23,7 @@ from station.alerts import raise_alert, resolve_alert
 from station.clock import house_zone, is_pretended
 from station.models.alert import Severity
 from station.states import SCHEDULER
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ DUE_SQL = """SELECT clock_timestamp() WHERE
                AND state IN ('completed', 'partial', 'failed', 'cancelled'))"""
 
 
-def step(now: datetime) -> datetime | None:
+def step(term: Term, now: datetime) -> datetime | None:
     """File what ended, call out what is stale, and bring processing to its end; each asset on its own."""
     for booking in Booking.objects.to_file().select_related(*WITH).order_by("id")[:PER_STEP]:
         _alone(booking.owner, partial(file, booking, now))

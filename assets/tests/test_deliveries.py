@@ -16,6 +16,7 @@ from assets.models import Asset, Delivery, Destination
 from jobs.models import Run
 from station.clock import database_now
 from station.models import Alert
+from station.term import Term
 from testing.fleet import HandWorker, later, work_off
 from testing.mam import Mam
 
@@ -26,7 +27,7 @@ State = Delivery.State
 
 def attempt(seconds: float = 7200) -> None:
     """One turn of the leader and of a worker, when whatever waits is due."""
-    deliveries.step(later(seconds))
+    deliveries.step(Term(), later(seconds))
     work_off(deliveries.JOB)
 
 
@@ -157,12 +158,12 @@ def test_25_a_turn_and_what_was_never_tried_first(settings: Any, project: Any, d
     for number in range(30):
         asset = Asset.objects.create(project=project, title=f"{number}", state="ready", origin="import", created_at=now)
         deliveries.want(asset, destination, now=now, by="x")
-    following = deliveries.step(now)
+    following = deliveries.step(Term(), now)
     assert Delivery.objects.filter(state=State.SENDING).count() == 25
     assert Delivery.objects.get(asset=old).state == State.FAILED
     assert following is not None
     assert following <= now + timedelta(seconds=2)
-    deliveries.step(now)
+    deliveries.step(Term(), now)
     assert Delivery.objects.filter(state=State.SENDING).count() == 31
 
 
@@ -182,20 +183,20 @@ def test_one_row_that_throws_does_not_stop_the_others(
         return really(delivery, at)
 
     monkeypatch.setattr(deliveries, "dispatch", dispatch)
-    deliveries.step(now)
+    deliveries.step(Term(), now)
     assert Delivery.objects.get(asset=second).state == State.SENDING
 
 
 def test_a_worker_that_dies_is_a_failed_attempt(ready: Asset, destination: Destination, mam: Mam) -> None:
     """A-03: nothing sticks in sending."""
     deliveries.want(ready, destination, now=database_now(), by="anna")
-    deliveries.step(database_now())
+    deliveries.step(Term(), database_now())
     worker = HandWorker(deliveries.JOB)
     claimed = worker.claim()[0]
     from jobs.runs.sweeping import orphan
 
     assert orphan(Run.objects.get(pk=claimed.id), Run.Fault.WORKER_CRASHED, database_now())
-    deliveries.step(database_now())
+    deliveries.step(Term(), database_now())
     delivery = Delivery.objects.get()
     assert delivery.state == State.FAILED
     assert "worker died" in delivery.error
@@ -296,11 +297,11 @@ def test_a_secret_is_needed_where_it_is_used(project: Any) -> None:
 def test_waiting_for_a_worker_is_no_failed_attempt(ready: Asset, destination: Destination) -> None:
     """A-03: a night without workers costs no attempt; an hour-long upload that nobody hears of does."""
     deliveries.want(ready, destination, now=database_now(), by="anna")
-    deliveries.step(database_now())
-    deliveries.step(later(12 * 3600))
+    deliveries.step(Term(), database_now())
+    deliveries.step(Term(), later(12 * 3600))
     assert Delivery.objects.get().state == State.SENDING
     HandWorker(deliveries.JOB).claim()
-    deliveries.step(later(3 * 3600))
+    deliveries.step(Term(), later(3 * 3600))
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.error) == (State.FAILED, "it took too long")
 
@@ -353,7 +354,7 @@ def test_what_a_switched_off_destination_would_get_is_given_up(ready: Asset, des
     deliveries.want(ready, destination, now=database_now(), by="anna")
     Destination.objects.update(is_active=False)
     assert retention.why_kept(ready, []) == "it is on its way to the MAM"
-    deliveries.step(database_now())
+    deliveries.step(Term(), database_now())
     delivery = Delivery.objects.get()
     assert (delivery.state, "is switched off" in delivery.error) == (State.GIVEN_UP, True)
     ready = Asset.objects.get(pk=ready.pk)
@@ -365,7 +366,7 @@ def test_what_is_being_sent_when_it_is_withdrawn_is_stopped(ready: Asset, destin
     from assets.library import usage
 
     deliveries.want(ready, destination, now=database_now(), by="anna")
-    deliveries.step(database_now())
+    deliveries.step(Term(), database_now())
     usage.withdraw(ready, reason="rights", now=database_now(), by="anna")
     assert Delivery.objects.get().state == State.GIVEN_UP
     assert Run.objects.get().state == Run.State.CANCELLED

@@ -17,6 +17,7 @@ from assets.models import Asset, Import, WatchFolder
 from jobs.models import Run
 from station.clock import database_now
 from station.models import Alert
+from station.term import Term
 from testing.fleet import HandWorker, work_off
 from testing.library import make_clip
 from testing.waiting import wait_until
@@ -163,7 +164,7 @@ class TestTaking:
     def test_an_import_whose_run_is_gone_is_refused_not_stuck(self, project: Any, file: Path) -> None:
         row = bring(file, project)
         Run.objects.all().delete()
-        watch_folders.step(database_now())
+        watch_folders.step(Term(), database_now())
         row.refresh_from_db()
         assert (row.state, row.error) == (State.REFUSED, "its run is gone")
         assert imports.again(row, now=database_now(), by="anna")
@@ -362,16 +363,16 @@ class TestWatching:
 
     def test_the_leader_has_it_looked_at_every_few_seconds(self, watched: WatchFolder) -> None:
         now = database_now()
-        assert watch_folders.step(now) == now + timedelta(seconds=watch_folders.LOOK_SECONDS)
+        assert watch_folders.step(Term(), now) == now + timedelta(seconds=watch_folders.LOOK_SECONDS)
         assert Run.objects.filter(job__name=watch_folders.JOB).count() == 1
-        watch_folders.step(now + timedelta(seconds=1))
+        watch_folders.step(Term(), now + timedelta(seconds=1))
         assert Run.objects.filter(job__name=watch_folders.JOB).count() == 1
         work_off(watch_folders.JOB)
-        watch_folders.step(now + timedelta(seconds=6))
+        watch_folders.step(Term(), now + timedelta(seconds=6))
         assert Run.objects.filter(job__name=watch_folders.JOB).count() == 2
 
     def test_without_folders_there_is_nothing_to_do(self, db: Any) -> None:
-        assert watch_folders.step(database_now()) is None
+        assert watch_folders.step(Term(), database_now()) is None
         assert not Run.objects.exists()
 
 

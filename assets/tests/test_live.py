@@ -13,6 +13,7 @@ from nodes.models import Workload
 from scheduling.models import Booking
 from station.clock import database_now
 from station.models import Alert
+from station.term import Term
 
 pytestmark = pytest.mark.django_db
 
@@ -139,7 +140,7 @@ def test_filing_twice_files_once(booking: Booking) -> None:
     stale_copy = Booking.objects.get(pk=booking.pk)
     live.file(booking, now)
     live.file(stale_copy, now)
-    live.step(now)
+    live.step(Term(), now)
     assert Asset.objects.count() == 1
     assert AssetStep.objects.count() == Run.objects.count() == 2
 
@@ -147,7 +148,7 @@ def test_filing_twice_files_once(booking: Booking) -> None:
 def test_what_nobody_followed_is_found_by_the_step(booking: Booking) -> None:
     """A-01: started and stopped by hand while no scheduler ran."""
     now = end(booking)
-    live.step(now)
+    live.step(Term(), now)
     asset = Asset.objects.get()
     assert asset.state == State.PROCESSING
     assert not Booking.objects.to_file().exists()
@@ -179,7 +180,7 @@ def test_one_that_throws_does_not_stop_the_others(booking: Booking, monkeypatch:
         really(asset, of, at)
 
     monkeypatch.setattr(live, "sync", sync)
-    live.step(now)
+    live.step(Term(), now)
     assert Asset.objects.get(booking=second).state == State.PROCESSING
     assert Booking.objects.get(pk=booking.pk).filed_at is None  # tried again next time
 
@@ -202,7 +203,7 @@ def test_a_healthy_long_recording_is_never_touched(booking: Booking) -> None:
     live.follow(booking, database_now())
     age(Asset.objects.get(), 300)
     stand_still(booking, 0.1)
-    live.step(database_now())
+    live.step(Term(), database_now())
     assert Asset.objects.get().state == State.LIVE
 
 
@@ -211,7 +212,7 @@ def test_without_progress_for_two_hours_it_is_an_error(booking: Booking) -> None
     live.follow(booking, database_now())
     age(Asset.objects.get(), 130)
     stand_still(booking, 125)
-    live.step(database_now())
+    live.step(Term(), database_now())
     asset = Asset.objects.get()
     assert asset.state == State.ERROR
     assert "125 minutes" in asset.error
@@ -223,7 +224,7 @@ def test_just_below_the_limit_it_is_still_live(booking: Booking) -> None:
     live.follow(booking, database_now())
     age(Asset.objects.get(), 130)
     stand_still(booking, 119)
-    live.step(database_now())
+    live.step(Term(), database_now())
     assert Asset.objects.get().state == State.LIVE
 
 
@@ -244,7 +245,7 @@ def test_a_worker_that_makes_progress_keeps_it_alive(booking: Booking) -> None:
     )
     age(Asset.objects.get(), 300)
     stand_still(booking, 300)
-    live.step(now)
+    live.step(Term(), now)
     assert Asset.objects.get().state == State.LIVE
 
 
@@ -276,7 +277,7 @@ def test_a_rehearsal_makes_no_assets(booking: Booking) -> None:
 def test_nothing_to_do_costs_little(django_assert_max_num_queries: Any) -> None:
     now = database_now()
     with django_assert_max_num_queries(6):
-        assert live.step(now) is None
+        assert live.step(Term(), now) is None
     assert steps.unsettled() == []
 
 

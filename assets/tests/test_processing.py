@@ -16,6 +16,7 @@ from jobs.runs.queue import cancel
 from station.clock import database_now
 from station.models import Alert
 from station.models.alert import Severity
+from station.term import Term
 from testing.fleet import HandWorker, later, work_off
 from testing.library import make_asset, make_clip, make_tone, make_troubled
 from testing.media import decode
@@ -117,7 +118,7 @@ def test_what_is_not_media_is_an_error_at_once(settings: Any, project: Any, medi
     process(asset)
     from assets.library import live
 
-    live.step(database_now())
+    live.step(Term(), database_now())
     asset.refresh_from_db()
     assert asset.state == State.ERROR
     assert "not media" in asset.error
@@ -186,7 +187,7 @@ def test_a_failed_proxy_leaves_the_asset_usable(asset: Asset, monkeypatch: Any) 
     monkeypatch.setattr(products, "make_proxy", fail)
     assert declared_jobs.products is products
     process(asset)
-    live.step(database_now())
+    live.step(Term(), database_now())
     asset.refresh_from_db()
     assert asset.state == State.READY
     assert "no licence" in asset.steps.get(kind=Kind.PROXY).error
@@ -244,7 +245,7 @@ def test_a_step_whose_run_was_cancelled_does_not_stick(asset: Asset) -> None:
 
     steps.order(asset, [Kind.PROBE], now=database_now(), by="test")
     cancel(Run.objects.get(), by="anna")
-    live.step(database_now())
+    live.step(Term(), database_now())
     asset.refresh_from_db()
     assert asset.state == State.ERROR
     assert asset.steps.get().failed_at is not None

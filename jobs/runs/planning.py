@@ -15,6 +15,7 @@ from jobs.declared import fire_times, registration
 from jobs.declared.declarations import CatchUp, registry
 from jobs.models import Job, JobCursor, Run
 from jobs.runs.queue import Order, insert
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -34,13 +35,19 @@ ADVANCE = """
     UPDATE jobs_jobcursor c SET next_at = COALESCE(%(new)s::timestamptz, c.next_at),
         is_active = %(new)s::timestamptz IS NOT NULL
     FROM due WHERE c.id = due.id RETURNING c.scope"""
-_synced_version = -1
-_scopes_read_at = 0.0
 
 
-def step(now: datetime) -> datetime | None:
+class Synced:
+    """Which version of the declared jobs the rows mirror, and when scope providers were last asked (monotonic)."""
+
+    def __init__(self) -> None:
+        self.version = -1
+        self.scopes_read_at = 0.0
+
+
+def step(term: Term, now: datetime) -> datetime | None:
     """Make the runs of everything that fires within the next seconds; answer when the next one has to be made."""
-    _sync_if_needed(now)
+    _sync_if_needed(term.memory(Synced), now)
     ahead = timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
     jobs = {job.pk: job for job in Job.objects.planned() if job.name in registry.jobs}
     active = JobCursor.objects.filter(job__in=jobs, is_active=True).order_by("next_at")
@@ -64,15 +71,14 @@ def _needs_looks() -> bool:
     return any(spec.scopes for spec in registry.jobs.values()) or Job.objects.exclude(plan_error="").exists()
 
 
-def _sync_if_needed(now: datetime) -> None:
+def _sync_if_needed(synced: Synced, now: datetime) -> None:
     """The code once, and again when a job joins late; scope providers, and what could not be planned, every minute."""
-    global _synced_version, _scopes_read_at
     version = registry.version
-    if _synced_version != version:
+    if synced.version != version:
         registration.sync(now)
-        _synced_version, _scopes_read_at = version, time.monotonic()
-    elif time.monotonic() - _scopes_read_at >= SCOPES_SECONDS:
-        _scopes_read_at = time.monotonic()
+        synced.version, synced.scopes_read_at = version, time.monotonic()
+    elif time.monotonic() - synced.scopes_read_at >= SCOPES_SECONDS:
+        synced.scopes_read_at = time.monotonic()
         for job in Job.objects.filter(is_declared=True, is_paused=False).exclude(trigger=Job.Trigger.QUEUE):
             spec = registry.get(job.name)
             if spec is not None and (spec.scopes or job.plan_error):

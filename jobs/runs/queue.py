@@ -103,13 +103,8 @@ def job_row(name: str) -> Job:
 
 
 def job_id(name: str) -> int:
-    """Its number, which never changes: rows of jobs are never deleted. Asked once per process."""
-    if name not in _ids:
-        _ids[name] = job_row(name).pk
-    return _ids[name]
-
-
-_ids: dict[str, int] = {}
+    found = Job.objects.filter(name=name).values_list("pk", flat=True).first()
+    return found if found is not None else upsert(spec_of(name)).pk
 
 
 def enqueue(

@@ -19,6 +19,7 @@ from jobs.runs.finishing import ORPHANED_UNTIL_POISON, Failure, write_verdict
 from station.alerts import raise_alert, resolve_alert
 from station.database.notify import wake_workers
 from station.models.alert import Severity
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +45,9 @@ DUE_SQL = """SELECT LEAST(
     (SELECT min(heartbeat_at) FROM jobs_jobworker WHERE ended_at IS NULL) + interval '90 s')"""
 
 
-def step(now: datetime) -> datetime | None:
+def step(term: Term, now: datetime) -> datetime | None:
     """Bury dead workers, rescue what they left, and promote what nobody else did."""
-    is_patient = _is_patient(now)
+    is_patient = term.memory(Patience).holds(now)
     rescued = bury(now, by_silence=not is_patient)
     rescued += 0 if is_patient else rescue_stale(now)
     if Run.objects.waiting(now - timedelta(seconds=2)).exists():
@@ -60,23 +61,26 @@ def step(now: datetime) -> datetime | None:
     return now + PATIENCE if is_anything_waiting or JobWorker.objects.filter(ended_at=None).exists() else None
 
 
-_last: tuple[datetime, float] | None = None
-_patient_until = 0.0
+class Patience:
+    """After a silence of our own, or after the clock was set, a lease may have expired for want of a database.
 
-
-def _is_patient(now: datetime) -> bool:
-    """After a silence of our own, or a clock that was set, leases may be over for want of a database, not of a worker.
-
-    Everybody gets the time to be heard of first; only what is proven dead is buried at once.
+    Every job worker then gets time to be heard first; only those proven dead are given up at once.
     """
-    global _last, _patient_until
-    moment = time.monotonic()
-    before, _last = _last, (now, moment)
-    is_first = before is None or moment - before[1] > 2 * PATIENCE.total_seconds()
-    is_set = before is not None and abs((now - before[0]).total_seconds() - (moment - before[1])) > LOOK.total_seconds()
-    if is_first or is_set:
-        _patient_until = moment + PATIENCE.total_seconds()
-    return moment < _patient_until
+
+    def __init__(self) -> None:
+        self._last: tuple[datetime, float] | None = None
+        self._until = 0.0
+
+    def holds(self, now: datetime) -> bool:
+        moment = time.monotonic()
+        before, self._last = self._last, (now, moment)
+        is_first = before is None or moment - before[1] > 2 * PATIENCE.total_seconds()
+        is_set = (
+            before is not None and abs((now - before[0]).total_seconds() - (moment - before[1])) > LOOK.total_seconds()
+        )
+        if is_first or is_set:
+            self._until = moment + PATIENCE.total_seconds()
+        return moment < self._until
 
 
 def latest_only() -> list[int]:

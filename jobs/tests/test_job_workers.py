@@ -14,6 +14,7 @@ from jobs.models import JobWorker, Run
 from jobs.runs import sweeping
 from jobs.runs.queue import cancel, enqueue
 from station.clock import database_now
+from station.term import Term
 from testing.database import own_server
 from testing.processes import is_alive, manage, start_manage
 from testing.waiting import wait_until
@@ -207,7 +208,7 @@ def test_poison_takes_three_workers_down_and_no_more(worker: Any, notes: Path) -
         process = worker()
         wait_until(lambda process=process: process.poll() is not None, 30, "it dies")
         wait_until(lambda count=count: len(begun(notes)) == count, 10, "it was at it")
-        sweeping.step(database_now())
+        sweeping.step(Term(), database_now())
     wait_for(run, State.FAILED)
     assert run.error_code == Fault.POISON
     healthy = worker()

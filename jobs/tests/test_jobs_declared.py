@@ -19,6 +19,7 @@ from station.clock import database_now
 from station.clock.cron import BadCron
 from station.clock.zones import UnknownZone
 from station.models import Alert
+from station.term import Term
 
 MINUTE = timedelta(minutes=1)
 
@@ -63,14 +64,14 @@ def test_what_cannot_work_is_refused_at_import() -> None:
 @pytest.mark.django_db
 def test_a_name_is_declared_once_and_a_late_one_joins_the_next_turn(declare: Any) -> None:
     """J-02: the duplicate is an error; the planner sees a late registration in its next turn."""
-    now = database_now()
-    planning.step(now)
+    now, term = database_now(), Term()
+    planning.step(term, now)
     declare("test.late", when=every(60))
     with pytest.raises(BadJob, match="declared twice"):
         job("test.late")(lambda run: None)
     assert not JobCursor.objects.filter(job__name="test.late").exists()
 
-    planning.step(now)
+    planning.step(term, now)
 
     assert JobCursor.objects.get(job__name="test.late").next_at > now
 
@@ -130,7 +131,7 @@ def test_a_bad_row_is_shown_on_that_row_and_the_others_go_on(declare: Any) -> No
     Job.objects.filter(pk=bad.pk).update(zone="Europe/Atlantis", is_customised=True)
     JobCursor.objects.filter(job__in=[bad, good]).update(next_at=now)
 
-    planning.step(now)
+    planning.step(Term(), now)
 
     bad.refresh_from_db()
     assert "Europe/Atlantis" in bad.plan_error

@@ -16,6 +16,7 @@ from jobs.runs.finishing import Failure
 from jobs.runs.queue import Order, cancel, enqueue, enqueue_many
 from station.clock import database_now
 from station.models import Alert
+from station.term import Term
 from testing.fleet import HandWorker, later
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -156,10 +157,10 @@ def test_nobody_works_and_somebody_is_told() -> None:
     """The work that silently does not happen is the worst: an alert, and its end when a worker comes."""
     enqueue("test.noop")
     Run.objects.update(run_at=later(-120))
-    sweeping.step(database_now())
+    sweeping.step(Term(), database_now())
     assert Alert.objects.get(key=sweeping.NO_WORKER).state == "open"
     HandWorker("test.noop")
-    sweeping.step(database_now())
+    sweeping.step(Term(), database_now())
     assert Alert.objects.get(key=sweeping.NO_WORKER).state == "resolved"
 
 

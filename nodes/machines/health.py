@@ -19,6 +19,7 @@ from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
 from station.models.alert import Severity
 from station.redaction import redact
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ MISSES_UNTIL_DOWN = 3
 DUE_SQL = "SELECT min(COALESCE(next_check_at, clock_timestamp())) FROM nodes_node"
 
 
-def step(now: datetime) -> datetime | None:
+def step(term: Term, now: datetime) -> datetime | None:
     """Check the nodes that are due, in parallel; answer when the next one is."""
     wakes = []
     for node in Node.objects.all():

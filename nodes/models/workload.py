@@ -65,6 +65,11 @@ class Workload(Machine):
     secrets_sealed = models.TextField(blank=True, editable=False)
     control_port = models.PositiveIntegerField()
     is_wanted = models.BooleanField(default=True)
+    # How it is supervised (nodes.workloads.supervision says what each of these means).
+    poll_seconds = models.FloatField(default=2.0)
+    silence_seconds = models.FloatField(null=True)
+    is_fenced = models.BooleanField(default=False)
+    memory_mb = models.PositiveIntegerField(default=1024)
     epoch = models.BigIntegerField(default=0)
 
     # One actor at a time talks to the runtime about this row; a crashed one's lease expires (nodes.workloads).

@@ -1,4 +1,4 @@
-"""Two ways to run a worker behind one small interface: `docker` and `process`."""
+"""Two ways to run a media worker behind one small interface: `docker` and `process`."""
 
 import socket
 from functools import lru_cache
@@ -14,16 +14,9 @@ from nodes.runtimes.process import ProcessRuntime
 from station.models import Installation
 
 
-@lru_cache
-def _installation(database: str) -> str:
-    return Installation.current().identity.hex
-
-
 def installation() -> str:
     """The id that labels everything we create; constant for one database."""
-    from django.db import connection
-
-    return _installation(connection.settings_dict["NAME"])
+    return Installation.current().identity.hex
 
 
 @lru_cache
@@ -41,17 +34,18 @@ def here() -> str:
 
 def runtime_for(node: Node) -> Runtime:
     """The runtime that reaches this node. Cheap: connections are kept per thread inside."""
-    if simulated.world is not None:
-        return simulated.SimulatedRuntime(simulated.world, node.name)
+    world = simulated.current_world()
+    if world is not None:
+        return simulated.SimulatedRuntime(world, node.name)
     if node.parsed_address.is_process:
         return ProcessRuntime(
-            installation(),
+            installation,
             settings.DATA_DIR / "run",
             media_dir=node.media_dir,
             is_here=not node.is_elsewhere(here()),
         )
     return DockerRuntime(
-        installation(),
+        installation,
         address=node.address,
         media_dir=node.media_dir,
         network=node.network,

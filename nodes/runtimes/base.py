@@ -3,9 +3,10 @@
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 
 class RuntimeFault(Exception):
@@ -58,6 +59,7 @@ class Launch:
     config: str = field(repr=False)
     devices: tuple[str, ...] = ()
     control_port: int | None = None
+    memory_mb: int = 0  # 0: the default of WORKER_MEMORY_MB
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,13 @@ class Disk:
 class Runtime(ABC):
     """Every call is bounded in time, may be repeated, and touches only what carries our installation's label."""
 
-    installation: str
+    def __init__(self, installation: Callable[[], str]) -> None:
+        self._read_installation = installation
+
+    @cached_property
+    def installation(self) -> str:
+        """Our label. Read when it is needed: most checks speak with the media worker alone."""
+        return self._read_installation()
 
     @abstractmethod
     def ping(self) -> str:

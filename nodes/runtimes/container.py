@@ -54,9 +54,7 @@ def container_config(launch: Launch, place: Place) -> dict[str, Any]:
     published = {}
     if place.network != HOST_NETWORK and launch.control_port:
         published = {f"{launch.control_port}/tcp": [{"HostPort": str(launch.control_port)}]}
-    # A channel holds whole frames: up to two seconds of 1080p50 for each of two items, and the encoder beside them.
-    megabytes = settings.PLAYOUT_MEMORY_MB if launch.program == "playout" else settings.WORKER_MEMORY_MB
-    memory = megabytes * MEGABYTE
+    memory = (launch.memory_mb or settings.WORKER_MEMORY_MB) * MEGABYTE
     return {
         "Image": place.image,
         "Cmd": [launch.program],

@@ -4,7 +4,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -48,8 +48,10 @@ class EngineClient(docker.APIClient):
 
 
 class DockerRuntime(Runtime):
-    def __init__(self, installation: str, *, address: str, media_dir: str, network: str, keys_dir: Path) -> None:
-        self.installation = installation
+    def __init__(
+        self, installation: Callable[[], str], *, address: str, media_dir: str, network: str, keys_dir: Path
+    ) -> None:
+        super().__init__(installation)
         self.address = address
         self.keys_dir = keys_dir
         self.place = Place(image=settings.WORKER_IMAGE, media_dir=media_dir, network=network)

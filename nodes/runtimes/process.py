@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,8 @@ LOG_TAIL_BYTES = 1024 * 1024
 
 
 class ProcessRuntime(Runtime):
-    def __init__(self, installation: str, folder: Path, *, media_dir: str, is_here: bool = True) -> None:
-        self.installation = installation
+    def __init__(self, installation: Callable[[], str], folder: Path, *, media_dir: str, is_here: bool = True) -> None:
+        super().__init__(installation)
         self.is_here = is_here
         self.folder = folder
         self.media_dir = Path(media_dir)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -82,24 +83,29 @@ class World:
         }
 
 
-world: World | None = None
+_world: ContextVar[World | None] = ContextVar("simulated_world", default=None)
+
+
+def current_world() -> World | None:
+    """The world of the rehearsal this code runs in; None: real machines."""
+    return _world.get()
 
 
 @contextlib.contextmanager
 def simulation() -> Iterator[World]:
-    """Within this block no machine is touched, in this whole process."""
-    global world
+    """Within this block, and in the same thread, no machine is touched."""
     world = World()
+    before = _world.set(world)
     try:
         yield world
     finally:
-        world = None
+        _world.reset(before)
 
 
 class SimulatedRuntime(Runtime):
     def __init__(self, inner: World, node: str) -> None:
+        super().__init__(lambda: "")
         self.world, self.node = inner, node
-        self.installation = ""
 
     def ping(self) -> str:
         return "simulated"

@@ -9,6 +9,7 @@ from django.utils import timezone
 from nodes.machines import health
 from nodes.models import Node
 from station.models import Alert
+from station.term import Term
 from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
@@ -55,7 +56,7 @@ def test_one_answer_makes_it_up_again_and_resolves_the_alert(unreachable: Node, 
 def test_the_step_checks_what_is_due_and_says_when_the_next_is(process_node: Node, unreachable: Node) -> None:
     Node.objects.update(next_check_at=None)
 
-    upcoming = health.step(timezone.now())
+    upcoming = health.step(Term(), timezone.now())
 
     assert upcoming is not None
     wait_until(lambda: not Node.objects.filter(next_check_at=None).exists(), 10, "both were checked")

@@ -21,6 +21,7 @@ from nodes.workloads.media_worker_client import (
     fetch_status,
     tell,
 )
+from testing.workloads import like_a_channel
 
 pytestmark = [pytest.mark.django_db]
 
@@ -54,7 +55,9 @@ def worker() -> Iterator[tuple[Workload, type[Somebody]]]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     node = Node.objects.create(name="a", address="unix:///a", media_dir="/m", state="up")
-    made = workloads.want("channel:1", node=node, program="playout", spec={}, secret={}, now=timezone.now())
+    made = workloads.want(
+        "channel:1", node=node, program="playout", supervision=like_a_channel(), spec={}, secret={}, now=timezone.now()
+    )
     made.control_port = server.server_port
     yield made, handler
     server.shutdown()

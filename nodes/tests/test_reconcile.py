@@ -11,6 +11,7 @@ from nodes import workloads
 from nodes.machines.call_pools import NodePools
 from nodes.models import Node, Workload
 from nodes.workloads import reconcile
+from station.term import Term
 
 pytestmark = [pytest.mark.django_db]
 
@@ -26,6 +27,13 @@ def want(node: Node, number: int, **fields: Any) -> Workload:
     return made
 
 
+def without_sweeps(node: Node) -> Term:
+    """A term in which the node's orphans were swept a moment ago."""
+    term = Term()
+    term.memory(reconcile.Checks).node_swept_at[node.pk] = 1e18
+    return term
+
+
 def leased(node: Node, number: int, epoch: int) -> Workload:
     return want(node, number, leased_until_at=timezone.now() + timedelta(seconds=12), lease_epoch=epoch)
 
@@ -35,7 +43,7 @@ def test_a_new_leader_breaks_the_leases_of_older_ones_and_of_nobody_else(node: N
     for number, epoch in enumerate((0, 3, 4, 5)):
         leased(node, number, epoch)
 
-    assert reconcile.take_office(5) == 2
+    assert reconcile.void_older_leases(Term(5)) == 2
 
     held = Workload.objects.filter(leased_until_at__isnull=False).values_list("owner", flat=True)
     assert sorted(held) == ["x:0", "x:3"]
@@ -43,12 +51,13 @@ def test_a_new_leader_breaks_the_leases_of_older_ones_and_of_nobody_else(node: N
 
 def test_a_lease_an_older_leader_took_after_the_hand_over_holds_nobody_up(node: Node) -> None:
     """R-11: a thawed leader's late thread may take one more lease and then be killed with it."""
-    reconcile.take_office(5)
+    term = Term(5)
+    reconcile.void_older_leases(term)
     late, ours, web = (leased(node, number, epoch) for number, epoch in enumerate((4, 5, 0)))
 
-    assert reconcile._take_lease(late.pk) is not None
-    assert reconcile._take_lease(ours.pk) is None
-    assert reconcile._take_lease(web.pk) is None
+    assert reconcile._take_lease(term, late.pk) is not None
+    assert reconcile._take_lease(term, ours.pk) is None
+    assert reconcile._take_lease(term, web.pk) is None
 
 
 def test_what_runs_well_is_not_asked_more_often_because_something_else_is_in_a_hurry(
@@ -62,12 +71,12 @@ def test_what_runs_well_is_not_asked_more_often_because_something_else_is_in_a_h
     want(node, 3)
     want(node, 4, **running, heartbeat_at=now, is_wanted=False)
     asked: dict[str, bool] = {}
-    monkeypatch.setattr(reconcile, "_swept_at", {node.pk: 1e18})
+    term = without_sweeps(node)
     monkeypatch.setattr(
-        reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: asked.update({task.args[1]: is_urgent})
+        reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: asked.update({task.args[2]: is_urgent})
     )
 
-    upcoming = reconcile.step(now)
+    upcoming = reconcile.step(term, now)
 
     assert asked == {"x:2": False, "x:3": True, "x:4": True}
     assert upcoming == now + reconcile.HURRY
@@ -82,18 +91,17 @@ def test_what_was_left_on_a_machine_that_is_away_waits_until_it_is_back(
     just_lost = {"state": "lost", "removed_at": None, "state_since_at": now - timedelta(seconds=20)}
     asked: list[str] = []
     monkeypatch.setattr(reconcile, "LEFT_BEHIND", timedelta(hours=1))
-    monkeypatch.setattr(reconcile, "_left_behind", {})
-    monkeypatch.setattr(reconcile, "_swept_at", {node.pk: 1e18})
-    monkeypatch.setattr(reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: asked.append(task.args[1]))
+    term = without_sweeps(node)
+    monkeypatch.setattr(reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: asked.append(task.args[2]))
     for state, times in (("down", 1), ("down", 1), ("up", 2), ("up", 3)):
         Node.objects.update(state=state)
-        reconcile.step(now)
+        reconcile.step(term, now)
         assert len(asked) == times, state
     Node.objects.update(state="down")
     want(node, 2, **just_lost)
     asked.clear()
     for _ in range(3):
-        reconcile.step(now)
+        reconcile.step(term, now)
     assert asked.count("x:2") == 3, "it may still send beside its successor"
 
 

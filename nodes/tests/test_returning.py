@@ -10,6 +10,7 @@ from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.runtimes.base import Observed, Status, Unreachable
 from nodes.workloads import stop
+from testing.workloads import like_a_channel
 
 pytestmark = [pytest.mark.django_db]
 
@@ -47,7 +48,8 @@ def lost(program: str = "playout", **changes: Any) -> Workload:
     """Nobody heard of it or its node any more; on that node it runs on."""
     now = timezone.now()
     node, _ = Node.objects.get_or_create(name="a", address="unix:///a", media_dir="/m", state="up")
-    made = workloads.want("channel:1", node=node, program=program, spec={}, secret={}, now=now)
+    policy = like_a_channel() if program == "playout" else None
+    made = workloads.want("channel:1", node=node, program=program, spec={}, secret={}, now=now, supervision=policy)
     fields = {"state": State.LOST, "exit_reason": "node_gone", "error": "gone", "missed_looks": 9, **changes}
     Workload.objects.filter(pk=made.pk).update(**fields)
     made.refresh_from_db()
@@ -70,10 +72,24 @@ def test_what_nobody_needs_there_is_ended_when_its_machine_is_back(why: str) -> 
     """P-05, R-21: one sender at a time, one writer at a time."""
     workload = lost("capture" if why == "a recording" else "playout", is_wanted=why != "not wanted")
     if why == "somebody took it over":
-        workloads.want("channel:1", node=workload.node, program="playout", spec={}, secret={}, now=timezone.now())
+        workloads.want(
+            "channel:1",
+            node=workload.node,
+            program="playout",
+            supervision=like_a_channel(),
+            spec={},
+            secret={},
+            now=timezone.now(),
+        )
     if why == "its port is given away":
         other = workloads.want(
-            "channel:2", node=workload.node, program="playout", spec={}, secret={}, now=timezone.now()
+            "channel:2",
+            node=workload.node,
+            program="playout",
+            supervision=like_a_channel(),
+            spec={},
+            secret={},
+            now=timezone.now(),
         )
         Workload.objects.filter(pk=other.pk).update(control_port=workload.control_port)
     engine = Engine()

@@ -1,7 +1,6 @@
 """A worker that cannot be heard: whose fault is it? What plays on is not ended because we are behind a wall."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -16,6 +15,8 @@ from nodes.runtimes.base import Observed, RuntimeFault, Status
 from nodes.workloads import reachability, watch
 from nodes.workloads.media_worker_client import WorkerHangs
 from station.models import Alert
+from station.term import Term
+from testing.workloads import like_a_channel
 
 pytestmark = [pytest.mark.django_db]
 
@@ -45,8 +46,13 @@ class Roll:
         return self.gone
 
 
+@pytest.fixture
+def term() -> Term:
+    return Term()
+
+
 @pytest.fixture(autouse=True)
-def nothing_heard(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[None]:
+def nothing_heard(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     settings.PLAYOUT_SILENCE_SECONDS = 3.0
 
     def silent(workload: Workload, seconds: float) -> dict[str, Any]:
@@ -54,11 +60,6 @@ def nothing_heard(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[No
 
     monkeypatch.setattr(watch, "fetch_status", silent)
     monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 30.0)  # the engines here answer, however busy the machine is
-    reachability._heard.clear()
-    reachability._heard_node.clear()
-    yield
-    reachability._heard.clear()
-    reachability._heard_node.clear()
 
 
 def node(name: str, **fields: Any) -> Node:
@@ -69,7 +70,9 @@ def node(name: str, **fields: Any) -> Node:
 def channel_on(where: Node, number: int, *, silent_seconds: float = 60.0) -> Workload:
     """A channel's worker that was looked at twice in vain."""
     now = timezone.now()
-    made = workloads.want(f"channel:{number}", node=where, program="playout", spec={}, secret={}, now=now)
+    made = workloads.want(
+        f"channel:{number}", node=where, program="playout", supervision=like_a_channel(), spec={}, secret={}, now=now
+    )
     heard = now - timedelta(seconds=silent_seconds)
     Workload.objects.filter(pk=made.pk).update(state=State.RUNNING, heartbeat_at=heard, missed_looks=2)
     made.refresh_from_db()
@@ -80,43 +83,43 @@ def alerts() -> set[str]:
     return set(Alert.objects.exclude(state="resolved").values_list("key", flat=True))
 
 
-def test_a_silent_worker_that_was_heard_before_is_ended() -> None:
+def test_a_silent_worker_that_was_heard_before_is_ended(term: Term) -> None:
     """P-04: its engine says it runs, the way there is known to be open: it hangs."""
     workload = channel_on(node("a"), 1)
-    reachability.note_heard(workload)
-    watch.watch(workload, Engine())  # type: ignore[arg-type]
+    term.memory(reachability.Heard).note(workload)
+    watch.watch(term, workload, Engine())  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.FAILED, "unresponsive")
 
 
-def test_what_this_scheduler_never_heard_is_left_alone() -> None:
+def test_what_this_scheduler_never_heard_is_left_alone(term: Term) -> None:
     """P-05: a new leader behind a firewall must not kill every channel of the house."""
     workload = channel_on(node("a"), 1)
-    watch.watch(workload, Engine())  # type: ignore[arg-type]
+    watch.watch(term, workload, Engine())  # type: ignore[arg-type]
     assert workload.state == State.RUNNING
     assert alerts() == {reachability.UNREACHABLE}
 
 
-def test_most_channels_silent_at_once_is_our_fault() -> None:
+def test_most_channels_silent_at_once_is_our_fault(term: Term) -> None:
     """P-05: heard before or not."""
     where = node("a")
     both = [channel_on(where, number) for number in (1, 2)]
     for workload in both:
-        reachability.note_heard(workload)
-        watch.watch(workload, Engine())  # type: ignore[arg-type]
+        term.memory(reachability.Heard).note(workload)
+        watch.watch(term, workload, Engine())  # type: ignore[arg-type]
     assert {workload.state for workload in both} == {State.RUNNING}
     assert alerts() == {reachability.UNREACHABLE}
 
 
-def test_a_lost_key_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_key_ends_nothing(term: Term, monkeypatch: pytest.MonkeyPatch) -> None:
     """P-05, S-05: a scheduler with another SEALING_KEYS cannot ask; that is all."""
     workload = channel_on(node("a"), 1)
-    reachability.note_heard(workload)
+    term.memory(reachability.Heard).note(workload)
 
     def sealed(workload: Workload, seconds: float) -> dict[str, Any]:
         raise watch.CannotOpen("no key opens it")
 
     monkeypatch.setattr(watch, "fetch_status", sealed)
-    watch.watch(workload, Engine())  # type: ignore[arg-type]
+    watch.watch(term, workload, Engine())  # type: ignore[arg-type]
     assert workload.state == State.RUNNING
     assert alerts() == {reachability.SEALED}
     watch.take_heartbeat(workload, {"frames": 1}, timezone.now())
@@ -125,14 +128,14 @@ def test_a_lost_key_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("gone", "drained", "is_lost"), [("a", "", True), ("ab", "", False), ("ab", "b", True)])
 def test_a_machine_that_is_off_for_repair_says_nothing_about_us(
-    gone: str, drained: str, is_lost: bool, monkeypatch: pytest.MonkeyPatch
+    term: Term, gone: str, drained: str, is_lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P-05: most of those that were there a moment ago vanish: us. One that was drained and off is not counted."""
     nodes = {name: node(name, is_draining=name in drained) for name in "abc"}
     workload = channel_on(nodes["a"], 1, silent_seconds=5)
     roll = Roll(list(nodes.values()), [nodes[name] for name in gone])
     monkeypatch.setattr(health, "call_roll", lambda: roll)
-    watch.watch(workload, Engine(answers=False))  # type: ignore[arg-type]
+    watch.watch(term, workload, Engine(answers=False))  # type: ignore[arg-type]
     assert workload.state == (State.LOST if is_lost else State.RUNNING)
     assert alerts() == (set() if is_lost else {reachability.VANISHED})
 
@@ -149,6 +152,7 @@ def test_a_machine_that_drops_every_packet_is_lost_at_the_second_look(
 
 
 def test_the_first_look_in_vain_does_not_wait_for_the_engine_and_the_second_asks_all_at_once(
+    term: Term,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P-03, P-04: time-outs that follow each other are seconds off air."""
@@ -176,48 +180,51 @@ def test_the_first_look_in_vain_does_not_wait_for_the_engine_and_the_second_asks
     monkeypatch.setattr(watch, "fetch_status", silent)
     monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 30.0)  # the engines here answer, however busy the machine is
     monkeypatch.setattr(health, "call_roll", call_roll)
-    watch.watch(workload, Slow(answers=False))  # type: ignore[arg-type]
+    watch.watch(term, workload, Slow(answers=False))  # type: ignore[arg-type]
     assert (asked, workload.missed_looks) == (["worker"], 1)
     assert not engine_asked.is_set()
 
-    watch.watch(workload, Slow(answers=False))  # type: ignore[arg-type]
+    watch.watch(term, workload, Slow(answers=False))  # type: ignore[arg-type]
     assert asked == ["worker", "everybody", "worker"]
     assert workload.state == State.LOST
 
 
 def test_a_machine_that_answers_is_not_gone_though_it_does_not_tell_of_one_container(
+    term: Term,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P-05, P-06: a stuck container is begun anew in its place, not moved."""
     where = node("a")
     workload = channel_on(where, 1, silent_seconds=5)
-    reachability.note_heard(workload)
+    term.memory(reachability.Heard).note(workload)
     monkeypatch.setattr(health, "call_roll", lambda: Roll([where], []))
-    watch.watch(workload, Engine(answers=False))  # type: ignore[arg-type]
+    watch.watch(term, workload, Engine(answers=False))  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.FAILED, "unresponsive")
 
 
-def test_a_picture_on_a_cable_is_not_given_up_for_a_few_silent_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_on_a_cable_is_not_given_up_for_a_few_silent_seconds(
+    term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """P-06: no other machine can show it; it may well be on."""
     gone, there, more = node("a"), node("b"), node("c")
     workload = channel_on(gone, 1, silent_seconds=10)
     now = timezone.now()
     workload.spec, workload.deadline_at = {"devices": ["/dev/blackmagic/io0"]}, now + timedelta(seconds=20)
     monkeypatch.setattr(health, "call_roll", lambda: Roll([gone, there, more], [gone]))
-    watch.watch(workload, Engine(answers=False))  # type: ignore[arg-type]
+    watch.watch(term, workload, Engine(answers=False))  # type: ignore[arg-type]
     assert workload.state == State.RUNNING
     workload.deadline_at = now - timedelta(seconds=1)
-    watch.watch(workload, Engine(answers=False))  # type: ignore[arg-type]
+    watch.watch(term, workload, Engine(answers=False))  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.LOST, "node_gone")
 
 
 @pytest.mark.parametrize(("age", "state"), [(0.1, State.RUNNING), (30.0, State.FAILED)])
 def test_a_channel_whose_storage_stands_still_is_left_alone_while_it_shows_a_picture(
-    age: float, state: str, monkeypatch: pytest.MonkeyPatch
+    term: Term, age: float, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P-09: its main loop waits for a disk; frames go out all the same."""
     workload = channel_on(node("a"), 1)
     told = {"loop_age_seconds": 60.0, "last_frame_age_seconds": age, "frames": 100}
     monkeypatch.setattr(watch, "fetch_status", lambda workload, seconds: told)
-    watch.watch(workload, Engine())  # type: ignore[arg-type]
+    watch.watch(term, workload, Engine())  # type: ignore[arg-type]
     assert workload.state == state

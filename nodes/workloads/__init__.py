@@ -10,5 +10,16 @@ from nodes.workloads.intent import (
     want,
     workload_name,
 )
+from nodes.workloads.supervision import Supervision
 
-__all__ = ["NoControlPort", "latest", "launch_of", "set_end", "token_of", "unwant", "want", "workload_name"]
+__all__ = [
+    "NoControlPort",
+    "Supervision",
+    "latest",
+    "launch_of",
+    "set_end",
+    "token_of",
+    "unwant",
+    "want",
+    "workload_name",
+]

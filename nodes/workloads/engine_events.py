@@ -1,8 +1,8 @@
-"""Engines say when a container of ours dies: then it is looked at at once instead of at the next poll."""
+"""Engines report when a container of ours dies, so that it is checked at once instead of at the next poll."""
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from django.db import close_old_connections, connections
 
@@ -10,36 +10,48 @@ from nodes.models import Node
 from nodes.runtimes import runtime_for
 from nodes.runtimes.base import Runtime, RuntimeFault
 from station.redaction import redact
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
-_threads: dict[int, threading.Thread] = {}
+
+class Listeners:
+    """A thread for each node whose engine is listened to."""
+
+    def __init__(self) -> None:
+        self.threads: dict[int, threading.Thread] = {}
 
 
-def keep(nodes: Iterable[Node]) -> None:
-    """A listener for each engine that is up. One that has ended is started again with the next turn."""
+def keep_listening(term: Term, nodes: Iterable[Node], on_end: Callable[[str], None]) -> None:
+    """One listener for each engine that is up; it calls `on_end` with the owner of each container that ends.
+
+    A listener that has ended is started again in the next turn.
+    """
+    threads = term.memory(Listeners).threads
     for node in nodes:
         if node.parsed_address.is_process:
             continue
-        thread = _threads.get(node.pk)
+        thread = threads.get(node.pk)
         if thread is None or not thread.is_alive():
-            arguments = (node.name, runtime_for(node))
+            runtime = runtime_for(node)
+            _ = runtime.installation  # read here: the listener's thread would keep a database connection for it
+            arguments = (term, node.name, runtime, on_end)
             thread = threading.Thread(target=_listen, args=arguments, daemon=True, name=f"events-{node.name}")
-            _threads[node.pk] = thread
+            threads[node.pk] = thread
             thread.start()
 
 
-def _listen(name: str, runtime: Runtime) -> None:
-    from nodes.workloads.reconcile import reconcile_soon
-
+def _listen(term: Term, name: str, runtime: Runtime, on_end: Callable[[str], None]) -> None:
     try:
         for owner in runtime.follow_ends():
+            if term.is_over:
+                return  # the next leader listens for itself
             close_old_connections()
             try:
-                reconcile_soon(owner)
+                on_end(owner)
             finally:
                 connections.close_all()
     except RuntimeFault as fault:
         logger.debug("No longer listening. node=%s error=%s", name, redact(str(fault)))
-    except Exception:  # polling finds out as well, a moment later
+    except Exception:  # polling notices as well, a moment later
         logger.exception("Listening failed. node=%s", name)

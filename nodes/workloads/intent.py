@@ -12,6 +12,7 @@ from nodes.machines.placement import NodeFull
 from nodes.models import Node, Workload
 from nodes.runtimes import installation
 from nodes.runtimes.base import Identity, Launch
+from nodes.workloads.supervision import Supervision
 from station.models import Project
 from station.sealing import seal, unseal
 
@@ -38,11 +39,13 @@ def want(
     now: datetime,
     project: Project | None = None,
     epoch: int = 0,
+    supervision: Supervision | None = None,
 ) -> Workload:
     """One live workload for this owner: the one there is, or a new generation. Calling twice is calling once.
 
     Raises NodeFull if the node has filled up since it was chosen, or NoControlPort.
     """
+    policy = supervision or Supervision()
     for _ in range(5):
         current = latest(owner)
         if current and current.is_wanted and current.state in LIVE_STATES:
@@ -66,6 +69,10 @@ def want(
                     secrets_sealed=seal({**secret, "token": secrets.token_urlsafe(32)}),
                     control_port=_free_control_port(node),
                     epoch=epoch,
+                    poll_seconds=policy.poll_seconds,
+                    silence_seconds=policy.silence_seconds,
+                    is_fenced=policy.is_fenced,
+                    memory_mb=policy.memory_mb,
                     state=Workload.State.REQUESTED,
                     state_since_at=now,
                     deadline_at=now + Workload.DEADLINES[Workload.State.REQUESTED],
@@ -124,6 +131,7 @@ def launch_of(workload: Workload) -> Launch:
         config=json.dumps(config),
         devices=tuple(workload.spec.get("devices", ())),
         control_port=workload.control_port,
+        memory_mb=workload.memory_mb,
     )
 
 

@@ -34,8 +34,9 @@ class Reply:
 def _call(
     workload: Workload, method: str, path: str, body: bytes | None = None, *, seconds: float | None = None
 ) -> Reply:
-    if simulated.world is not None:
-        return Reply(http.client.OK, "application/json", json.dumps(simulated.world.status(workload.name)).encode())
+    world = simulated.current_world()
+    if world is not None:
+        return Reply(http.client.OK, "application/json", json.dumps(world.status(workload.name)).encode())
     host = workload.node.worker_host
     limit = settings.WORKER_ANSWER_SECONDS if seconds is None else seconds
     connection = http.client.HTTPConnection(host, workload.control_port, timeout=limit)

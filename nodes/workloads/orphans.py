@@ -1,4 +1,4 @@
-"""What carries our label but has no row that wants it: ended gently, then firmly, then removed."""
+"""Containers that carry our label but have no row that wants them: stopped, then killed, then removed."""
 
 import logging
 import time
@@ -7,16 +7,23 @@ from nodes.models import Node, Workload
 from nodes.runtimes import runtime_for
 from nodes.runtimes.base import Observed, Runtime, RuntimeFault, Status
 from station.redaction import redact
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
 # A disk probe is removed by whoever made it; only one left behind by a crash grows this old.
 PATIENCE_SECONDS = {"probe": 30.0}
 FORCE_AFTER_SECONDS = 10.0
-_first_seen: dict[tuple[int, str], float] = {}
 
 
-def sweep_node(node: Node) -> int:
+class Sightings:
+    """When each orphan was first seen (monotonic), by node and name."""
+
+    def __init__(self) -> None:
+        self.first_seen: dict[tuple[int, str], float] = {}
+
+
+def sweep_node(term: Term, node: Node) -> int:
     """Look at everything of ours on one node; returns how many orphans were found.
 
     The list is taken before the rows are read: a row is always committed before its container is made, so whatever
@@ -33,18 +40,19 @@ def sweep_node(node: Node) -> int:
         Workload.objects.to_look_at().filter(name__in=[seen.name for seen in listed]).values_list("name", flat=True)
     )
     orphans = [seen for seen in listed if seen.name not in known]
-    for stale in [key for key in _first_seen if key[0] == node.pk and key[1] not in {seen.name for seen in orphans}]:
-        del _first_seen[stale]
+    first_seen, names = term.memory(Sightings).first_seen, {seen.name for seen in orphans}
+    for stale in [key for key in first_seen if key[0] == node.pk and key[1] not in names]:
+        del first_seen[stale]
     for orphan in orphans:
         try:
-            _end(node, orphan, runtime)
+            age = time.monotonic() - first_seen.setdefault((node.pk, orphan.name), time.monotonic())
+            _end(node, orphan, runtime, age)
         except RuntimeFault as fault:
             logger.warning("Orphan not ended yet. name=%s error=%s", orphan.name, redact(str(fault)))
     return len(orphans)
 
 
-def _end(node: Node, orphan: Observed, runtime: Runtime) -> None:
-    age = time.monotonic() - _first_seen.setdefault((node.pk, orphan.name), time.monotonic())
+def _end(node: Node, orphan: Observed, runtime: Runtime, age: float) -> None:
     owner = orphan.identity.owner if orphan.identity else ""
     if age < PATIENCE_SECONDS.get(owner, 0.0):
         return

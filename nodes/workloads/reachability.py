@@ -1,21 +1,22 @@
-"""Nobody answers: is it gone, or are we cut off? What plays on is not ended, and not doubled, because of us (P-05)."""
+"""A media worker does not answer: is it gone, or is this machine cut off?
+
+A fenced workload (see `supervision`) may still be sending: it is neither ended nor doubled for a fault of ours (P-05).
+"""
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.conf import settings
-
 from nodes.machines import health
 from nodes.models import Node, Workload
 from nodes.runtimes.base import Observed, Runtime, RuntimeFault
 from station.alerts import raise_alert
 from station.models.alert import Severity
+from station.term import Term
 
 State = Workload.State
-PLAYOUT = "playout"
-# How long a channel's worker, its engine or another node may take to answer before they count as silent.
+# How long a fenced media worker, its engine or another node may take to answer before it counts as silent.
 PATIENCE_SECONDS = 1.5
 INSPECT_THREADS = 64
 RECENT_SECONDS = 60.0
@@ -29,7 +30,7 @@ _inspecting = ThreadPoolExecutor(INSPECT_THREADS, "inspect")
 
 @dataclass(frozen=True)
 class Doubt:
-    """Everybody who could know, asked at once: time-outs that follow each other are seconds off air."""
+    """Everybody who could know, asked at the same time: one time-out after another would be seconds off air."""
 
     inspection: "Future[Observed | None]"
     roll: health.RollCall
@@ -47,8 +48,8 @@ def ask_around(workload: Workload, runtime: Runtime) -> Doubt:
 
 
 def inspect(workload: Workload, runtime: Runtime) -> Observed | None:
-    """A dead machine's engine is not waited for while a channel is off air: so long, and it counts as silent."""
-    if workload.program != PLAYOUT:
+    """Ask its engine. The engine of a dead machine is not waited for while a fenced workload may be off air."""
+    if not workload.is_fenced:
         return runtime.inspect(workload.name)
     return _answer(_inspecting.submit(runtime.inspect, workload.name))
 
@@ -61,30 +62,35 @@ def _answer(inspection: "Future[Observed | None]") -> Observed | None:
         raise RuntimeFault(f"no answer within {PATIENCE_SECONDS:g} s") from error
 
 
-# Whom this process has heard of, and when (monotonic): by that it knows what it can reach.
-_heard: dict[int, float] = {}
-_heard_node: dict[int, float] = {}
+class Heard:
+    """Which media workers answered this leader, and when (monotonic): by that it knows what it can reach."""
+
+    def __init__(self) -> None:
+        self.workloads: dict[int, float] = {}
+        self.nodes: dict[int, float] = {}
+
+    def note(self, workload: Workload) -> None:
+        if len(self.workloads) > MOST_HEARD:
+            self.workloads.clear()
+        self.workloads[workload.pk] = self.nodes[workload.node_id] = time.monotonic()
+
+    def knows(self, workload: Workload) -> bool:
+        """It answered before, or something on its node did a moment ago."""
+        since = time.monotonic() - self.nodes.get(workload.node_id, -1e9)
+        return workload.pk in self.workloads or since < REACHED_SECONDS
 
 
-def note_heard(workload: Workload) -> None:
-    clock = time.monotonic()
-    if len(_heard) > MOST_HEARD:
-        _heard.clear()
-    _heard[workload.pk] = _heard_node[workload.node_id] = clock
+def is_walled_off(term: Term, workload: Workload, now: datetime) -> bool:
+    """P-05: its engine says it runs, and we do not hear it. A firewall between us is no reason to end it.
 
-
-def is_walled_off(workload: Workload, now: datetime) -> bool:
-    """P-05: its engine says it runs, and we do not hear it. A wall between us is no reason to end what plays on.
-
-    So it is only when nothing on that node was ever heard by this process, or when most channels fell silent at once.
+    True if this leader never heard anything on that node, or if most fenced workloads fell silent at once.
     """
-    if workload.program != PLAYOUT:
+    if not workload.is_fenced:
         return False
-    channels = Workload.objects.filter(program=PLAYOUT, state=State.RUNNING, is_wanted=True)
-    since = now - timedelta(seconds=settings.PLAYOUT_SILENCE_SECONDS)
-    total, silent = channels.count(), channels.exclude(heartbeat_at__gt=since).count()
-    clock = time.monotonic()
-    is_known = workload.pk in _heard or clock - _heard_node.get(workload.node_id, -1e9) < REACHED_SECONDS
+    fenced = Workload.objects.filter(is_fenced=True, state=State.RUNNING, is_wanted=True)
+    since = now - timedelta(seconds=workload.silence_seconds or 0.0)
+    total, silent = fenced.count(), fenced.exclude(heartbeat_at__gt=since).count()
+    is_known = term.memory(Heard).knows(workload)
     if is_known and not (total > 1 and silent * 2 > total):
         return False
     raise_alert(
@@ -100,8 +106,8 @@ def is_walled_off(workload: Workload, now: datetime) -> bool:
 
 
 def seems_to_be_us(workload: Workload, now: datetime, doubt: Doubt | None) -> bool:
-    """P-05: most nodes gone at once means that we are cut off, not they. What plays there plays on, unmoved."""
-    if workload.program != PLAYOUT:
+    """P-05: if most nodes are gone at once, this machine is cut off, not they. What runs there is not moved."""
+    if not workload.is_fenced:
         return False
     roll = doubt.roll if doubt else health.call_roll()
     gone = roll.missing(PATIENCE_SECONDS)

@@ -11,7 +11,6 @@ from nodes import failpoints
 from nodes.models import Node, Workload
 from nodes.runtimes.base import NameTaken, OutcomeUnknown, Refused, Runtime, RuntimeFault, Status, Unreachable
 from nodes.workloads.media_worker_client import WorkerRefused, WorkerSilent, tell
-from nodes.workloads.reachability import PLAYOUT
 from nodes.workloads.watch import finish
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
@@ -67,7 +66,7 @@ def _ask_the_worker(workload: Workload) -> None:
 def _take_back(workload: Workload, now: datetime) -> bool:
     """Its machine is back, and the channel never stopped there: if nobody took it over it goes on, instead of being
     ended because a fault of the network is over (P-06)."""
-    is_spare = workload.state != State.LOST or not workload.is_wanted or workload.program != PLAYOUT
+    is_spare = workload.state != State.LOST or not workload.is_wanted or not workload.is_fenced
     if is_spare or Workload.objects.filter(owner=workload.owner, generation__gt=workload.generation).exists():
         return False
     try:
@@ -136,13 +135,13 @@ def _note_trouble(workload: Workload, error: str, now: datetime) -> None:
     else:
         deadline = now + Workload.DEADLINES[State.STOPPING]
         Workload.objects.filter(pk=workload.pk).update(error=error, deadline_at=deadline)
-    late, is_capture = now - workload.state_since_at, workload.program != PLAYOUT
+    late, ends_by_itself = now - workload.state_since_at, "ends_at" in workload.spec
     raise_alert(
         _alert_key(workload),
         f"{workload.owner} does not stop on node {workload.node.name}",
         now=now,
         severity=Severity.CRITICAL if late > timedelta(minutes=2) else Severity.WARNING,
-        text=f"{error}\nAirlock keeps trying." + (" A recording also ends by itself at its end time." * is_capture),
+        text=f"{error}\nAirlock keeps trying." + (" It also ends by itself at its end time." if ends_by_itself else ""),
         subject=f"workload:{workload.pk}",
     )
 

@@ -5,65 +5,64 @@ import logging
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
-
 from nodes.models import Node, Workload
 from nodes.runtimes.base import Observed, Runtime, RuntimeFault, Status
 from nodes.workloads import reachability
 from nodes.workloads.media_worker_client import WorkerHangs, WorkerSilent, fetch_status, send_end
-from nodes.workloads.reachability import PLAYOUT, SEALED, UNREACHABLE, VANISHED, Doubt
+from nodes.workloads.reachability import SEALED, UNREACHABLE, VANISHED, Doubt, Heard
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
 from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
+from station.term import Term
 from worker.process import exits
 
 logger = logging.getLogger(__name__)
 
 State = Workload.State
 MISSES_UNTIL_LOST = 3
-LONG_SILENCE = 1.5  # times PLAYOUT_SILENCE_SECONDS: then two looks in vain are enough
+LONG_SILENCE = 1.5  # times silence_seconds: then two checks in vain are enough
 LOG_LINES = 60
 HUNG_LOOP_SECONDS = 20
 ON_AIR_SECONDS = 5.0
 
 
-def watch(workload: Workload, runtime: Runtime) -> None:
-    """One look. The engine is asked only when the worker itself is silent."""
-    is_channel = workload.program == PLAYOUT
-    # It was silent the last time, and may be off air: ask its engine and everybody else while it is waited for.
-    doubt = reachability.ask_around(workload, runtime) if is_channel and workload.missed_looks else None
+def watch(term: Term, workload: Workload, runtime: Runtime) -> None:
+    """One check. The engine is asked only when the media worker itself is silent."""
+    is_fenced = workload.is_fenced
+    # It was silent the last time and may be off air: ask its engine and all nodes while we wait for its answer.
+    doubt = reachability.ask_around(workload, runtime) if is_fenced and workload.missed_looks else None
     try:
-        status = fetch_status(workload, reachability.PATIENCE_SECONDS if is_channel else None)
+        status = fetch_status(workload, reachability.PATIENCE_SECONDS if is_fenced else None)
         if _thinks_otherwise(status, workload.spec.get("ends_at")):
             status = send_end(workload, workload.spec["ends_at"])
     except CannotOpen as fault:
         _tell_sealed(workload, str(fault))
-        _look_closer(workload, runtime, str(fault), doubt, is_our_fault=True)
+        _look_closer(term, workload, runtime, str(fault), doubt, is_our_fault=True)
         return
     except WorkerHangs as silence:
-        if is_channel and doubt is None:
-            # Nothing was refused, nothing ended: its engine would keep us waiting, too. Come back at once, and ask all.
+        if is_fenced and doubt is None:
+            # Nothing was refused, nothing ended: its engine might time out, too. Check again at once, and ask all.
             _note_miss(workload)
             return
-        _look_closer(workload, runtime, str(silence), doubt)
+        _look_closer(term, workload, runtime, str(silence), doubt)
         return
     except WorkerSilent as silence:
-        _look_closer(workload, runtime, str(silence), doubt)
+        _look_closer(term, workload, runtime, str(silence), doubt)
         return
-    reachability.note_heard(workload)
-    if _hangs(status, is_channel=is_channel):
-        _look_closer(workload, runtime, f"its main loop stands still for {status['loop_age_seconds']:.0f} s", doubt)
+    term.memory(Heard).note(workload)
+    if _hangs(status, is_fenced=is_fenced):
+        _look_closer(term, workload, runtime, f"its main loop hangs for {status['loop_age_seconds']:.0f} s", doubt)
         return
     take_heartbeat(workload, status, database_now())
 
 
-def _hangs(status: dict[str, Any], *, is_channel: bool) -> bool:
-    """Its main loop stands still. A channel that shows its picture all the same is left alone: storage that does not
-    answer would hold up its successor even more (the app above tells people)."""
+def _hangs(status: dict[str, Any], *, is_fenced: bool) -> bool:
+    """Its main loop hangs. A fenced one that still sends frames is left alone: storage that does not answer would
+    delay its successor even more (the app above alerts people)."""
     age = status.get("last_frame_age_seconds")
-    is_on_air = is_channel and age is not None and age < ON_AIR_SECONDS
+    is_on_air = is_fenced and age is not None and age < ON_AIR_SECONDS
     return (status.get("loop_age_seconds") or 0) > HUNG_LOOP_SECONDS and not is_on_air
 
 
@@ -90,7 +89,7 @@ def take_heartbeat(workload: Workload, status: dict[str, Any], now: datetime) ->
     if moved:
         changes["progress_at"] = now
     if workload.missed_looks:
-        for trouble in (VANISHED, UNREACHABLE, SEALED) if workload.program == PLAYOUT else (SEALED,):
+        for trouble in (VANISHED, UNREACHABLE, SEALED) if workload.is_fenced else (SEALED,):
             resolve_alert(trouble, now=now, note=f"{workload.name} is heard again")
     Workload.objects.filter(pk=workload.pk, state=State.RUNNING).update(**changes)
     for name, value in changes.items():
@@ -98,13 +97,12 @@ def take_heartbeat(workload: Workload, status: dict[str, Any], now: datetime) ->
 
 
 def _look_closer(
-    workload: Workload, runtime: Runtime, silence: str, doubt: Doubt | None, *, is_our_fault: bool = False
+    term: Term, workload: Workload, runtime: Runtime, silence: str, doubt: Doubt | None, *, is_our_fault: bool = False
 ) -> None:
-    """The worker does not answer: what does its node say? What only we cannot do is never a reason to end it."""
+    """The media worker does not answer: what does its node say? Our own fault is never a reason to end it."""
     now = database_now()
     _note_miss(workload)
-    is_channel = workload.program == PLAYOUT
-    is_down = not is_channel and workload.node.state == Node.State.DOWN
+    is_down = not workload.is_fenced and workload.node.state == Node.State.DOWN
     is_overdue = _is_overdue(workload, now) and (not is_our_fault or is_down)
     try:
         observed = doubt.inspect() if doubt else reachability.inspect(workload, runtime)
@@ -112,8 +110,8 @@ def _look_closer(
         # The engine may be restarting while the container goes on (live-restore): patience until the deadline.
         if not is_overdue or _is_on_a_cable(workload, now):
             return
-        if is_channel and doubt and doubt.answers(workload.node):
-            _end_silent(workload, silence, now)  # the machine is there: begin anew in its place
+        if workload.is_fenced and doubt and doubt.answers(workload.node):
+            _end_silent(term, workload, silence, now)  # the machine is there: a new one starts in its place
         elif not reachability.seems_to_be_us(workload, now, doubt):
             _lose(workload, "node_gone", f"Neither the worker nor its node answers: {redact(str(fault))}", now)
         return
@@ -122,18 +120,18 @@ def _look_closer(
     elif observed.status is not Status.RUNNING:
         finish(workload, observed, runtime)
     elif is_overdue:
-        _end_silent(workload, silence, now)
+        _end_silent(term, workload, silence, now)
 
 
 def _is_on_a_cable(workload: Workload, now: datetime) -> bool:
-    """P-06: a picture on a card of that machine can be shown by no other; it may well be on while we hear nothing."""
+    """P-06: no other machine can show the picture on this card; it may be on air though we hear nothing."""
     has_patience = workload.deadline_at is not None and now <= workload.deadline_at
-    return workload.program == PLAYOUT and bool(workload.spec.get("devices")) and has_patience
+    return workload.is_fenced and bool(workload.spec.get("devices")) and has_patience
 
 
-def _end_silent(workload: Workload, silence: str, now: datetime) -> None:
-    """It runs, says its engine, and does not answer."""
-    if reachability.is_walled_off(workload, now):
+def _end_silent(term: Term, workload: Workload, silence: str, now: datetime) -> None:
+    """Its engine says that it runs, and it does not answer."""
+    if reachability.is_walled_off(term, workload, now):
         return
     silent = (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
     error = f"It runs but has not answered for {silent:.0f} s ({silence})."
@@ -159,13 +157,13 @@ def _note_miss(workload: Workload) -> None:
 
 
 def _is_overdue(workload: Workload, now: datetime) -> bool:
-    """A recording may wait half a minute for its node; a channel is off air meanwhile (P-04)."""
-    if workload.program == PLAYOUT:
+    """Without a limit of its own it may be silent until its deadline; a channel is off air meanwhile (P-04)."""
+    limit = workload.silence_seconds
+    if limit is not None:
         silent = (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
-        # By the clock as well: a machine that drops every packet keeps each look waiting.
-        is_long = silent >= LONG_SILENCE * settings.PLAYOUT_SILENCE_SECONDS
-        misses = MISSES_UNTIL_LOST - 1 if is_long else MISSES_UNTIL_LOST
-        return silent >= settings.PLAYOUT_SILENCE_SECONDS and workload.missed_looks >= misses
+        # By the clock as well: a machine that drops every packet makes each check wait.
+        misses = MISSES_UNTIL_LOST - 1 if silent >= LONG_SILENCE * limit else MISSES_UNTIL_LOST
+        return silent >= limit and workload.missed_looks >= misses
     return workload.deadline_at is not None and now > workload.deadline_at
 
 

@@ -31,6 +31,7 @@ from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
 from station.states import SCHEDULER
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +49,6 @@ BARS_SECONDS = 20.0
 # longer it takes to read it: however long the lists are, reading them takes no more than a fiftieth of the time.
 LIST_LOOK_SECONDS = 3.0
 LIST_SHARE, LIST_LONGEST_SECONDS = 50, 30.0
-_list_due: dict[int, float] = {}  # workload -> when it is read again (monotonic)
-_troubled: set[int] = set()
 TROUBLES = (
     *("off_air", "output", "channel_error", "channel_trouble", "list_refused", "not_stopping"),
     *("bars", "stuck", "list_failed", "dropping"),
@@ -58,13 +57,21 @@ DUE_SQL = """SELECT clock_timestamp() WHERE EXISTS (
     SELECT FROM playout_channel WHERE is_wanted OR state <> 'off_air')"""
 
 
-def step(now: datetime) -> datetime | None:
-    """Look after what needs a look now, each channel on its own. What is on air is looked after with its worker."""
+class Watched:
+    """What the leader remembers: when a list is read again (monotonic, by workload), and which channels had trouble."""
+
+    def __init__(self) -> None:
+        self.list_due: dict[int, float] = {}
+        self.troubled: set[int] = set()
+
+
+def step(term: Term, now: datetime) -> datetime | None:
+    """Advance the channels that need it now, each on its own. One on air is advanced with each status it sends."""
     rows = list(Channel.objects.to_look_at().select_related(*WITH))
     for channel in rows:
         # Calls to workers are made where their looks are, not on the leader's own thread.
         if channel.state != State.ON_AIR or not _is_looked_after(channel, now):
-            _look_at(channel)
+            _look_at(term, channel)
     if any(channel.state in HURRIED for channel in rows):
         return now + HURRY
     return now + LOOK if rows else None
@@ -78,33 +85,34 @@ def _is_looked_after(channel: Channel, now: datetime) -> bool:
     return now - workload.heartbeat_at < LOOK
 
 
-def look(owner: str) -> None:
-    """Something about the worker of this channel is known anew (see WORKLOAD_OWNERS)."""
+def look(term: Term, owner: str) -> None:
+    """There is news of the media worker of this channel (see WORKLOAD_OWNERS)."""
     channel = Channel.objects.to_look_at().select_related(*WITH).filter(pk=int(owner.partition(":")[2])).first()
     if channel is not None:
-        _look_at(channel)
+        _look_at(term, channel)
 
 
-def _look_at(channel: Channel) -> None:
-    before = channel.state
+def _look_at(term: Term, channel: Channel) -> None:
+    before, troubled = channel.state, term.memory(Watched).troubled
     try:
-        advance(channel, database_now())
+        advance(channel, database_now(), term)
         if channel.state != before or channel.state in HURRIED:
-            reconcile_soon(channel.owner)
-        if channel.pk in _troubled:
-            _troubled.discard(channel.pk)
+            reconcile_soon(term, channel.owner)
+        if channel.pk in troubled:
+            troubled.discard(channel.pk)
             resolve_alert(f"channel_trouble:{channel.owner}", now=database_now(), note="it is looked after again")
     except (OperationalError, InterfaceError):
         raise  # the database is away
     except Exception as error:  # one channel's trouble must not take another off air, and somebody must hear of it
         logger.exception("A channel could not be looked after. channel=%s", channel.pk)
         text = redact(f"{type(error).__name__}: {error}")
-        _troubled.add(channel.pk)
+        troubled.add(channel.pk)
         alert(channel, "channel_trouble", f"{channel} could not be looked after", text, database_now())
 
 
-def advance(channel: Channel, now: datetime) -> None:
-    """Take this channel one look further."""
+def advance(channel: Channel, now: datetime, term: Term | None = None) -> None:
+    """Take this channel one step further. A person's request has no term: it remembers nothing."""
+    term = term or Term()
     if not channel.is_wanted and channel.state not in {State.OFF_AIR, State.STOPPING}:
         channel.move(State.STOPPING, now=now)
     if channel.is_wanted and channel.state == State.OFF_AIR:
@@ -117,20 +125,20 @@ def advance(channel: Channel, now: datetime) -> None:
     ):
         channel.move(State.STARTING, now=now, note="tried again", attempts=0, next_attempt_at=None)
     if channel.is_wanted and channel.state == State.ERROR:
-        _note_return(channel, now)
+        _note_return(term, channel, now)
     if channel.state in {State.STARTING, State.FAILING_OVER}:
-        _bring_up(channel, now)
+        _bring_up(term, channel, now)
     if channel.state == State.ON_AIR:
-        _look_after(channel, now)
+        _look_after(term, channel, now)
     if channel.state == State.STOPPING:
         _bring_down(channel, now)
 
 
-def _bring_up(channel: Channel, now: datetime) -> None:
+def _bring_up(term: Term, channel: Channel, now: datetime) -> None:
     workload = workloads.latest(channel.owner)
     if workload is not None and not workload.is_over and workload.is_wanted:
         if workload.state == Workload.State.RUNNING and workload.progress.get("frames"):
-            _note_on_air(channel, workload, now)
+            _note_on_air(term, channel, workload, now)
         elif channel.deadline_at is not None and now > max(channel.deadline_at, _patience_until(channel, workload)):
             _give_it_up(channel, workload, now)
         return
@@ -147,12 +155,12 @@ def _bring_up(channel: Channel, now: datetime) -> None:
         _wait(channel, f"No place to play from: {fault}", now)
 
 
-def _note_return(channel: Channel, now: datetime) -> None:
+def _note_return(term: Term, channel: Channel, now: datetime) -> None:
     """The machine with its card is back, and it never stopped (P-06)."""
     workload = workloads.latest(channel.owner)
     is_playing = workload is not None and workload.is_wanted and workload.state == Workload.State.RUNNING
     if workload is not None and is_playing and workload.progress.get("frames"):
-        _note_on_air(channel, workload, now)
+        _note_on_air(term, channel, workload, now)
 
 
 def _patience_until(channel: Channel, workload: Workload) -> datetime:
@@ -204,7 +212,7 @@ def _wait(channel: Channel, error: str, now: datetime) -> None:
     alert(channel, "off_air", f"{channel} is not on air", error, now)
 
 
-def _note_on_air(channel: Channel, workload: Workload, now: datetime) -> None:
+def _note_on_air(term: Term, channel: Channel, workload: Workload, now: datetime) -> None:
     first = workload.progress.get("first_frame_at")
     since = datetime.fromisoformat(first) if first else now
     with transaction.atomic():
@@ -218,24 +226,24 @@ def _note_on_air(channel: Channel, workload: Workload, now: datetime) -> None:
         for trouble in ("off_air", "channel_error", "channel_trouble"):
             resolve_alert(f"{trouble}:{channel.owner}", now=now, note="it is on air")
     logger.info("On air. channel=%s node=%s", channel.pk, workload.node.name)
-    _follow(channel, workload, now)
+    _follow(term, channel, workload, now)
 
 
-def _look_after(channel: Channel, now: datetime) -> None:
+def _look_after(term: Term, channel: Channel, now: datetime) -> None:
     workload = workloads.latest(channel.owner)
     if workload is None or workload.is_over or not workload.is_wanted:
         failover.recover(channel, workload, now)
         if channel.state == State.FAILING_OVER:
-            _bring_up(channel, now)
+            _bring_up(term, channel, now)
         return
     if failover.stands_still(workload):
         workloads.unwant(channel.owner, now=now, by=SCHEDULER, note="no frame goes out")
         failover.recover(channel, workload, now, reason="no frame goes out")
         return
-    _follow(channel, workload, now)
+    _follow(term, channel, workload, now)
 
 
-def _follow(channel: Channel, workload: Workload, now: datetime) -> None:
+def _follow(term: Term, channel: Channel, workload: Workload, now: datetime) -> None:
     """Copy where it is and what went out, and tell it of another list."""
     progress = workload.progress
     place = progress.get("place") or {}
@@ -245,22 +253,22 @@ def _follow(channel: Channel, workload: Workload, now: datetime) -> None:
     collection.collect(channel, workload)
     _watch_outputs(channel, workload, now)
     _watch_program(channel, workload, now)
-    _pass_on_list(channel, workload, now)
+    _pass_on_list(term, channel, workload, now)
 
 
-def _pass_on_list(channel: Channel, workload: Workload, now: datetime) -> None:
+def _pass_on_list(term: Term, channel: Channel, workload: Workload, now: datetime) -> None:
     """Its list was edited, or another day began: the worker is told. What is on stays on."""
-    began = time.monotonic()
-    if began < _list_due.get(workload.pk, began):
+    began, list_due = time.monotonic(), term.memory(Watched).list_due
+    if began < list_due.get(workload.pk, began):
         return
-    for pk in [pk for pk, due in list(_list_due.items()) if began - due > 60]:
-        _list_due.pop(pk, None)  # of workers that are gone
+    for pk in [pk for pk, due in list(list_due.items()) if began - due > 60]:
+        list_due.pop(pk, None)  # of media workers that are gone
     told = workload.progress.get("rundown")
     try:
         rundown = rundown_of(channel, now)
     finally:
         took = time.monotonic() - began
-        _list_due[workload.pk] = began + min(max(LIST_LOOK_SECONDS, LIST_SHARE * took), LIST_LONGEST_SECONDS)
+        list_due[workload.pk] = began + min(max(LIST_LOOK_SECONDS, LIST_SHARE * took), LIST_LONGEST_SECONDS)
     if not told or told == rundown.version:
         return
     try:

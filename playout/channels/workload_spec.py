@@ -54,8 +54,28 @@ def _want(channel: Channel, node: Node, spec: dict[str, Any], secret: dict[str, 
             return current  # somebody was faster, and holds the ports where it is
         _hold_ports(channel, node, ports_of(channel), now)
         return workloads.want(
-            channel.owner, node=node, program="playout", spec=spec, secret=secret, now=now, project=channel.project
+            channel.owner,
+            node=node,
+            program="playout",
+            spec=spec,
+            secret=secret,
+            now=now,
+            project=channel.project,
+            supervision=supervision(),
         )
+
+
+def supervision() -> workloads.Supervision:
+    """Off air is noticed within seconds; what may still be sending is fenced.
+
+    A channel holds whole frames in memory: two seconds of 1080p50 for each of two items, and the encoder's.
+    """
+    return workloads.Supervision(
+        poll_seconds=settings.PLAYOUT_POLL_SECONDS,
+        silence_seconds=settings.PLAYOUT_SILENCE_SECONDS,
+        is_fenced=True,
+        memory_mb=settings.PLAYOUT_MEMORY_MB,
+    )
 
 
 def ports_of(channel: Channel) -> tuple[tuple[str, int], ...]:

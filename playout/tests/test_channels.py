@@ -22,6 +22,7 @@ from station.models import Alert
 from testing.channels import make_asset, make_channel
 from testing.processes import command_of
 from testing.waiting import wait_until
+from testing.workloads import like_a_channel
 
 pytestmark = pytest.mark.paced
 
@@ -215,7 +216,9 @@ def test_a_failed_start_and_no_place_cost_one_pause_each(channel: Any, process_n
     now = database_now()
     Channel.objects.update(state=State.STARTING, state_since_at=now, is_wanted=True)
     channel.refresh_from_db()
-    failed = workloads.want(channel.owner, node=process_node, program="playout", spec={}, secret={}, now=now)
+    failed = workloads.want(
+        channel.owner, node=process_node, program="playout", supervision=like_a_channel(), spec={}, secret={}, now=now
+    )
     Workload.objects.filter(pk=failed.pk).update(state="failed", error="no encoder", state_since_at=now, removed_at=now)
     Node.objects.update(is_draining=True)
     said = []
@@ -234,7 +237,9 @@ def test_a_move_by_hand_during_a_rescue_goes_where_it_was_told(
     Channel.objects.update(state=State.FAILING_OVER, state_since_at=now, is_wanted=True)
     channel.refresh_from_db()
     Recovery.objects.create(channel=channel, kind="restart", reason="x", by="y", lost_at=now, noticed_at=now)
-    failed = workloads.want(channel.owner, node=process_node, program="playout", spec={}, secret={}, now=now)
+    failed = workloads.want(
+        channel.owner, node=process_node, program="playout", supervision=like_a_channel(), spec={}, secret={}, now=now
+    )
     Workload.objects.filter(pk=failed.pk).update(state="failed", error="no encoder", state_since_at=now, removed_at=now)
     advance(channel, now)
     assert channel.attempts == 1
@@ -275,7 +280,9 @@ def test_a_card_is_never_moved_and_the_alert_names_the_runbook(channel: Any, pro
     channel.outputs.create(type="decklink", address="0")
     channel.move(State.STARTING, now=now)
     channel.move(State.ON_AIR, now=now)
-    lost = workloads.want(channel.owner, node=process_node, program="playout", spec={}, secret={}, now=now)
+    lost = workloads.want(
+        channel.owner, node=process_node, program="playout", supervision=like_a_channel(), spec={}, secret={}, now=now
+    )
     Workload.objects.update(state="lost", exit_reason="node_gone", error="gone")
     lost.refresh_from_db()
     failover.recover(channel, lost, now)
@@ -418,7 +425,9 @@ def test_one_that_still_sends_is_waited_for_however_long_it_ran(channel: Any) ->
 def test_one_whose_end_was_seen_is_not_waited_for(channel: Any, process_node: Any, seen: Any, lingers: bool) -> None:
     """P-04: not until its container is cleared away, too: that was most of a second off air."""
     now = database_now()
-    dead = workloads.want(channel.owner, node=process_node, program="playout", spec={}, secret={}, now=now)
+    dead = workloads.want(
+        channel.owner, node=process_node, program="playout", supervision=like_a_channel(), spec={}, secret={}, now=now
+    )
     Workload.objects.filter(pk=dead.pk).update(state="failed", state_since_at=now, **seen)
     assert lifecycle._predecessor_lingers(channel, now) is lingers
 

@@ -1,4 +1,4 @@
-"""Starts on the instant: claimed a few seconds ahead, held in memory on a timer, moved and dispatched when it strikes.
+"""Starts on the instant: claimed a few seconds ahead, held in memory on a timer, moved and dispatched when due.
 
 `step` is one of the loop's steps: it claims what opens soon (planned -> armed, with the leader's epoch). A thread
 of its own sleeps until the next instant, moves everything that is due from armed to starting in one compare-and-set,
@@ -23,6 +23,7 @@ from django.db import DatabaseError, InterfaceError, connection, connections
 from scheduling.bookings.lateness import give_up_late
 from scheduling.models import Booking
 from station.database.notify import wake_scheduler
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +40,8 @@ DUE_SQL = f"""SELECT min(opens_at) - interval '{settings.ARM_AHEAD_SECONDS + set
               FROM scheduling_booking WHERE state = 'planned'"""  # noqa: S608
 
 
-class Arming:
-    """What one leader holds in memory: made when it takes office, stopped when it leaves."""
+class Dispatcher:
+    """The bookings one leader holds in memory for their instant: made when its term begins, stopped when it ends."""
 
     def __init__(self, epoch: int, start: Start) -> None:
         self.epoch = epoch
@@ -211,27 +212,10 @@ class Arming:
             self._pool.submit(_guarded, self._start, pk)
 
 
-_office: Arming | None = None
-
-
-def take_office(epoch: int, start: Start) -> Arming:
-    """This process leads from now on."""
-    global _office
-    leave_office()
-    _office = Arming(epoch, start)
-    return _office
-
-
-def leave_office() -> None:
-    global _office
-    if _office is not None:
-        _office.stop()
-        _office = None
-
-
-def step(now: datetime) -> datetime | None:
-    """The loop's step. Without an office there is nothing to hold."""
-    return _office.step(now) if _office is not None else None
+def step(term: Term, now: datetime) -> datetime | None:
+    """The loop's step. Without a dispatcher (a rehearsal, a test of another step) there is nothing to claim for."""
+    dispatcher = term.kept(Dispatcher)
+    return dispatcher.step(now) if dispatcher is not None else None
 
 
 def _guarded(start: Start, pk: int) -> None:

@@ -2,7 +2,8 @@
 
 A turn is short: steps read and write the database; calls to machines run on the pools of `nodes.machines.call_pools`,
 starts on the dispatcher of `scheduling.leader.dispatch`. Between turns the process sleeps until a step is due, a NOTIFY
-says that something became earlier, or the safety-net tick is due. Nothing here remembers what a turn did: the rows do.
+says that something became earlier, or the safety-net tick is due. What a leader remembers between turns is in its Term;
+everything else is in the rows.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from types import FrameType
 
@@ -25,14 +27,15 @@ from django.utils.module_loading import import_string
 
 from nodes.machines.call_pools import pools
 from nodes.workloads import reconcile
-from scheduling.leader import dispatch
+from scheduling.leader.dispatch import Dispatcher
 from scheduling.leader.leader import Leader, NotLeading
 from scheduling.recording.lifecycle import begin
 from station.clock import database_now
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
-Step = Callable[[datetime], datetime | None]
+Step = Callable[[Term, datetime], datetime | None]
 BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
 ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 AFTER_STEPPING_DOWN_SECONDS = 5.0
@@ -48,9 +51,9 @@ def due_sql(path: str) -> str:
 
 
 class Loop:
-    """Composed in settings like MIDDLEWARE: SCHEDULER_STEPS names functions `step(now) -> datetime | None`."""
+    """Composed in settings like MIDDLEWARE: SCHEDULER_STEPS names functions `step(term, now) -> datetime | None`."""
 
-    def __init__(self, start: dispatch.Start = begin) -> None:
+    def __init__(self, start: Callable[[Term, int], object] = begin) -> None:
         self.steps: list[tuple[str, Step]] = [(path, import_string(path)) for path in settings.SCHEDULER_STEPS]
         self._question = ", ".join([GLANCE, *(f"EXTRACT(EPOCH FROM ({due_sql(path)}))" for path, _ in self.steps)])
         self.leader = Leader()
@@ -110,24 +113,29 @@ class Loop:
 
     def _lead(self) -> None:
         """Turn after turn while the lock is ours."""
-        reconcile.take_office(self.leader.epoch)
-        office = dispatch.take_office(self.leader.epoch, self._start)
+        term = self._begin_term()
+        reconcile.void_older_leases(term)
         self._due, self._tick_at, self._beat_at = {}, 0.0, time.monotonic()
         self._answered_as_of = None
         try:
             while not self._stop.is_set():
-                self.turn(office)
+                self.turn(term)
                 self._sleep()
                 if self.leader.wants_to_step_down:
                     break
         finally:
-            dispatch.leave_office()
+            _end_term(term)
         stands_down = self.leader.wants_to_step_down
         self.leader.step_down()
         if stands_down:
             self._stop.wait(AFTER_STEPPING_DOWN_SECONDS)  # let another one have it
 
-    def turn(self, office: dispatch.Arming | None = None) -> None:
+    def _begin_term(self) -> Term:
+        term = Term(self.leader.epoch)
+        term.keep(Dispatcher(term.epoch, partial(self._start, term)))
+        return term
+
+    def turn(self, term: Term) -> None:
         """Run every step that is due; one that fails never stops the others."""
         asked = time.monotonic()
         is_tick = asked >= self._tick_at
@@ -136,8 +144,9 @@ class Loop:
             # that comes with the answer, too late to be in it, brings the next tick forward.
             self._tick_at = asked + min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
         now, dues = self._ask_what_is_due(is_everything=is_tick and not self._due)
-        if office is not None:
-            office.sync(now, asked, time.monotonic())
+        dispatcher = term.kept(Dispatcher)
+        if dispatcher is not None:
+            dispatcher.sync(now, asked, time.monotonic())
         if is_tick:
             for path, due in dues.items():
                 known = self._due.get(path)
@@ -148,7 +157,7 @@ class Loop:
             close_old_connections()
         for path, step in due_steps:
             try:
-                self._due[path] = step(now)
+                self._due[path] = step(term, now)
             except DATABASE_FAULTS:
                 raise  # the database is away: no step can do anything
             except Exception:  # a bug in one step must not stop the others
@@ -210,15 +219,24 @@ class Loop:
 
     def run_once(self) -> float:
         """One whole turn, starts and node calls included; answers how many seconds the loop would sleep."""
-        office = dispatch.take_office(self.leader.epoch, self._start)
+        term = self._begin_term()
         try:
             self._due, self._tick_at = {}, 0.0
-            self.turn(office)
-            office.finish_due()
+            self.turn(term)
+            dispatcher = term.kept(Dispatcher)
+            if dispatcher is not None:
+                dispatcher.finish_due()
             pools.wait_idle(settings.NODE_CALL_SECONDS)
         finally:
-            dispatch.leave_office()
+            _end_term(term)
         return self.seconds_to_sleep()
+
+
+def _end_term(term: Term) -> None:
+    term.end()
+    dispatcher = term.kept(Dispatcher)
+    if dispatcher is not None:
+        dispatcher.stop()
 
 
 def _moment(seconds: str | None) -> datetime:

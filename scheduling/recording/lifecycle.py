@@ -30,6 +30,7 @@ from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
 from station.states import SCHEDULER
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -60,31 +61,40 @@ DUE_SQL = f"""SELECT LEAST(
     (SELECT min(opens_at) FROM scheduling_booking WHERE state = 'armed') + interval '{OVERDUE.seconds} s')"""  # noqa: S608
 
 
-def step(now: datetime) -> datetime | None:
-    """Look after what needs a look now; each booking on its own. Now and then at everything, whatever happened."""
-    global _looked_at_all, _after
+class Passes:
+    """Where the leader is in its passes over the active bookings."""
+
+    def __init__(self) -> None:
+        self.looked_at_all = -1e9  # monotonic
+        self.after = 0  # where a pass that took too long goes on
+        self.unlucky: set[int] = set()  # starts that threw: tried again at once, even if others rest
+
+
+def step(term: Term, now: datetime) -> datetime | None:
+    """Advance the bookings that need it now, each on its own; every tick all active ones, whatever happened."""
+    passes = term.memory(Passes)
     active = Booking.objects.active()
-    is_full = time.monotonic() - _looked_at_all >= settings.SCHEDULER_TICK_SECONDS
-    unlucky = set(_unlucky)
-    _unlucky.difference_update(unlucky)
+    is_full = time.monotonic() - passes.looked_at_all >= settings.SCHEDULER_TICK_SECONDS
+    unlucky = set(passes.unlucky)
+    passes.unlucky.difference_update(unlucky)
     # A recording whose window is open is looked after whenever its worker is (`look`); what was dispatched is in the
     # hands of the dispatcher's threads until its window opens, unless it slipped from them.
     resting = Q(state=State.STARTING, opens_at__gt=now - QUIET) & ~Q(pk__in=unlucky)
     hurried = Q(state__in=HURRIED) & ~resting
     urgent = hurried | Q(state=State.RETRY_WAIT, next_attempt_at__lte=now) | Q(closes_at__lte=now)
-    chosen = (active if is_full else active.filter(urgent)).filter(pk__gt=_after).order_by("pk")
+    chosen = (active if is_full else active.filter(urgent)).filter(pk__gt=passes.after).order_by("pk")
     began = time.monotonic()
     for booking in chosen.select_related(*WITH):
-        _look_at(booking)
+        _look_at(term, booking)
         if time.monotonic() - began > PASS_SECONDS:  # a leader that is silent for too long loses the lock
-            _after = booking.pk
+            passes.after = booking.pk
             return now
-    _after = 0
+    passes.after = 0
     for booking in Booking.objects.overdue(now - OVERDUE).select_related(*WITH):
         logger.error("A booking was not dispatched in time; starting it now. booking=%s", booking.pk)
-        _look_at(booking)
+        _look_at(term, booking)
     if is_full:
-        _looked_at_all = time.monotonic()
+        passes.looked_at_all = time.monotonic()
         unwant_leftovers(now)
     if active.filter(hurried).exists():
         return now + HURRY
@@ -96,44 +106,38 @@ def step(now: datetime) -> datetime | None:
     return min((moment for moment in times.values() if moment), default=None)
 
 
-_looked_at_all = -1e9
-_after = 0  # where a pass that took too long goes on
-# Starts that threw: looked at again at once, whoever else rests.
-_unlucky: set[int] = set()
-
-
-def begin(pk: int) -> None:
-    """Just dispatched: ask for a worker and have it started at once."""
+def begin(term: Term, pk: int) -> None:
+    """Just dispatched: ask for a media worker and start it at once."""
     close_old_connections()
     try:
         booking = Booking.objects.select_related(*WITH).filter(pk=pk).first()
         if booking is not None and booking.state in Booking.ACTIVE:
-            _look_at(booking)
+            _look_at(term, booking)
     except (OperationalError, InterfaceError):
-        _unlucky.add(pk)
+        term.memory(Passes).unlucky.add(pk)
         raise
 
 
-def look(owner: str) -> None:
-    """Something about the worker of this booking is known anew: take the booking along (see WORKLOAD_OWNERS)."""
+def look(term: Term, owner: str) -> None:
+    """There is news of the media worker of this booking: advance the booking, too (see WORKLOAD_OWNERS)."""
     booking = Booking.objects.active().select_related(*WITH).filter(pk=int(owner.partition(":")[2])).first()
     if booking is not None:
-        _look_at(booking)
+        _look_at(term, booking)
 
 
-def _look_at(booking: Booking) -> None:
+def _look_at(term: Term, booking: Booking) -> None:
     """Advance it; whatever goes wrong must not stop the others, and somebody must hear of it."""
     before = booking.state
     try:
         advance(booking, database_now())
         if booking.state != before or (booking.state in HURRIED and not _rests(booking)):
-            reconcile_soon(booking.owner)
+            reconcile_soon(term, booking.owner)
         _tell_followers(booking)
     except (OperationalError, InterfaceError):
         raise  # the database is away: nothing can be done or told
     except Exception as error:  # a fault in one booking must not stop the others, and somebody must hear of it
         logger.exception("A booking could not be looked after. booking=%s", booking.pk)
-        _unlucky.add(booking.pk)
+        term.memory(Passes).unlucky.add(booking.pk)
         text = redact(f"{type(error).__name__}: {error}")
         _alert(booking, "trouble", f"{booking} could not be looked after", text, database_now(), Severity.CRITICAL)
 

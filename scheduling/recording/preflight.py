@@ -29,6 +29,7 @@ from station.clock import database_now, house_time
 from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Finding:
     text: str
 
 
-def step(now: datetime) -> datetime | None:
+def step(term: Term, now: datetime) -> datetime | None:
     """Look ahead of what is due, on the threads of the nodes; a source that does not answer delays nobody."""
     planned = Booking.objects.filter(state=State.PLANNED)
     for booking in planned.filter(next_preflight_at__lte=now).select_related("recorder__node")[:PER_TURN]:

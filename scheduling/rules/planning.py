@@ -22,6 +22,7 @@ from station.clock import house_time
 from station.models.alert import Severity
 from station.redaction import redact
 from station.states import SCHEDULER
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Plan:
     is_complete: bool = True
 
 
-def step(now: datetime) -> datetime | None:
+def step(term: Term, now: datetime) -> datetime | None:
     """Plan the schedules that have something new within the horizon; a bounded number each turn."""
     began = time.monotonic()
     for schedule in Schedule.objects.to_plan(now).select_related("recorder__project")[:SCHEDULES_PER_TURN]:

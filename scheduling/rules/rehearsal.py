@@ -21,6 +21,7 @@ from scheduling.models import Booking, Schedule
 from scheduling.recording.lifecycle import advance
 from scheduling.rules import planning
 from station.clock import pretend
+from station.term import Term
 
 State = Booking.State
 APPS = ("station", "nodes", "scheduling")
@@ -72,7 +73,7 @@ def rehearse(begins: datetime, ends: datetime) -> list[Happening]:
 
 def _turn(now: datetime) -> datetime:
     """One turn of the loop's work; answers when the next one is needed."""
-    while (due := planning.step(now)) is not None and due <= now:
+    while (due := planning.step(Term(), now)) is not None and due <= now:
         continue
     for booking in (
         Booking.objects.before_start().filter(opens_at__lte=now).select_related("recorder__project", "recorder__node")

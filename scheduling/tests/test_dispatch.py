@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from scheduling.leader.dispatch import Arming
+from scheduling.leader.dispatch import Dispatcher
 from scheduling.models import Booking, Recorder
 from station.clock import database_now
 from station.models import Alert
@@ -22,28 +22,28 @@ SECOND = timedelta(seconds=1)
 
 
 class Office:
-    """Armings whose starts are only noted, with the moment they began."""
+    """Dispatchers whose starts are only noted, with the moment they began."""
 
     def __init__(self) -> None:
         self.started: list[tuple[int, int, float]] = []
-        self.armings: list[Arming] = []
+        self.dispatchers: list[Dispatcher] = []
         self._lock = threading.Lock()
 
-    def lead(self, epoch: int) -> Arming:
+    def lead(self, epoch: int) -> Dispatcher:
         def start(pk: int) -> None:
             with self._lock:
                 self.started.append((epoch, pk, time.time()))
 
-        arming = Arming(epoch, start)
-        self.armings.append(arming)
-        self.turn(arming)
-        return arming
+        dispatcher = Dispatcher(epoch, start)
+        self.dispatchers.append(dispatcher)
+        self.turn(dispatcher)
+        return dispatcher
 
-    def turn(self, arming: Arming) -> datetime | None:
+    def turn(self, dispatcher: Dispatcher) -> datetime | None:
         asked = time.monotonic()
         now = database_now()
-        arming.sync(now, asked, time.monotonic())
-        return arming.step(now)
+        dispatcher.sync(now, asked, time.monotonic())
+        return dispatcher.step(now)
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def office(settings: Any) -> Iterator[Office]:
     settings.LAUNCH_AHEAD_SECONDS = 0
     office = Office()
     yield office
-    for arming in office.armings:
-        arming.stop()
+    for dispatcher in office.dispatchers:
+        dispatcher.stop()
 
 
 def make(project: Any, count: int, opens_in: float, length: float = 60.0, **fields: Any) -> list[Booking]:
@@ -105,8 +105,8 @@ def test_a_worker_is_launched_ahead_of_its_window(project: Any, office: Office, 
 def test_the_step_says_when_the_next_one_is_to_be_claimed(project: Any, office: Office, settings: Any) -> None:
     """R-01: event-driven, not by a fixed tick."""
     [later] = make(project, 1, opens_in=100)
-    arming = office.lead(1)
-    assert office.turn(arming) == later.opens_at - settings.ARM_AHEAD_SECONDS * SECOND
+    dispatcher = office.lead(1)
+    assert office.turn(dispatcher) == later.opens_at - settings.ARM_AHEAD_SECONDS * SECOND
 
 
 def test_a_new_leader_takes_over_what_an_old_one_armed_and_the_old_one_can_start_nothing(
@@ -142,7 +142,7 @@ def test_one_that_is_cancelled_or_moved_after_it_was_armed_is_not_started(projec
     )
 
     wait_until(lambda: office.started, 5, "the third is dispatched")
-    wait_until(lambda: not office.armings[0]._heap, 5, "nothing is held any more")
+    wait_until(lambda: not office.dispatchers[0]._heap, 5, "nothing is held any more")
 
     assert [pk for _, pk, _ in office.started] == [kept.pk]
 

@@ -19,6 +19,7 @@ from scheduling.models import Leadership, Recorder, Schedule
 from station.clock import database_now
 from station.database.notify import wake_scheduler
 from station.database.sessions import PoolingRefused
+from station.term import Term
 from testing.media import free_port
 from testing.processes import manage
 from testing.waiting import wait_until
@@ -216,13 +217,14 @@ def test_an_idle_leader_asks_again_only_after_somebody_committed_something(
     loop.leader.open()
     try:
         assert loop.leader.try_to_lead(loop._wake_r)
+        term = Term(loop.leader.epoch)
         ask = loop.leader.ask
         monkeypatch.setattr(loop.leader, "ask", lambda question: questions.append(question) or ask(question))
 
         def tick() -> list[str]:
             questions.clear()
             loop._tick_at = 0.0
-            loop.turn()
+            loop.turn(term)
             return list(questions)
 
         # Other databases of this server are busy meanwhile, and count as somebody.
@@ -246,7 +248,8 @@ def test_a_notice_that_comes_with_an_answer_is_not_lost(settings: Any, monkeypat
     loop.leader.open()
     try:
         assert loop.leader.try_to_lead(loop._wake_r)
-        loop.turn()
+        term = Term(loop.leader.epoch)
+        loop.turn(term)
         loop._tick_at = 0.0
         ask = loop.leader.ask
 
@@ -257,7 +260,7 @@ def test_a_notice_that_comes_with_an_answer_is_not_lost(settings: Any, monkeypat
 
         with monkeypatch.context() as interrupted:
             interrupted.setattr(loop.leader, "ask", ask_and_hear)
-            loop.turn()
+            loop.turn(term)
         assert loop.seconds_to_sleep() == 0.0
     finally:
         loop.leader.close()

@@ -16,6 +16,7 @@ from scheduling.models import Booking, Recorder
 from scheduling.recording import lifecycle, workload_spec
 from scheduling.recording.lifecycle import BACKOFF_SECONDS, advance, request_stop
 from station.models import Alert
+from station.term import Term
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -104,6 +105,13 @@ def dispatched(camera: Recorder) -> Booking:
     return booking
 
 
+def between_full_passes() -> Term:
+    """A term in which everything was looked at a moment ago."""
+    term = Term()
+    term.memory(lifecycle.Passes).looked_at_all = time.monotonic()
+    return term
+
+
 def test_a_start_that_slipped_from_the_dispatcher_is_looked_at_again_at_once(
     dispatched: Booking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,23 +120,23 @@ def test_a_start_that_slipped_from_the_dispatcher_is_looked_at_again_at_once(
     def hiccup(booking: Booking, now: Any) -> None:
         raise OperationalError("too many clients already")
 
-    monkeypatch.setattr(lifecycle, "_looked_at_all", time.monotonic())
+    term = between_full_passes()
     monkeypatch.setattr(lifecycle, "close_old_connections", lambda: None)  # the test's own is not to be closed
     with monkeypatch.context() as broken:
         broken.setattr(lifecycle, "advance", hiccup)
         with pytest.raises(OperationalError):
-            lifecycle.begin(dispatched.pk)
-    lifecycle.step(timezone.now())
+            lifecycle.begin(term, dispatched.pk)
+    lifecycle.step(term, timezone.now())
     dispatched.refresh_from_db()
     assert dispatched.state == State.RETRY_WAIT, "no node: tried, and to be tried again"
 
 
 def test_what_is_dispatched_rests_until_its_window_opens(dispatched: Booking, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-19: looks at thousands that wait would take the leader's thread, and the processor from those that begin."""
-    monkeypatch.setattr(lifecycle, "_looked_at_all", time.monotonic())
+    term = between_full_passes()
     looked: list[int] = []
-    monkeypatch.setattr(lifecycle, "_look_at", lambda booking: looked.append(booking.pk))
-    upcoming = lifecycle.step(timezone.now())
+    monkeypatch.setattr(lifecycle, "_look_at", lambda term, booking: looked.append(booking.pk))
+    upcoming = lifecycle.step(term, timezone.now())
     assert looked == []
     assert upcoming == dispatched.opens_at + lifecycle.QUIET
 
@@ -143,10 +151,11 @@ def test_a_pass_over_very_many_takes_turns_with_the_other_steps(
         row = book(camera, starts, starts + timedelta(minutes=10), now=now, by="anna")
         Booking.objects.filter(pk=row.pk).update(state=State.RECORDING)
     looked: list[int] = []
-    monkeypatch.setattr(lifecycle, "_look_at", lambda booking: looked.append(booking.pk))
+    monkeypatch.setattr(lifecycle, "_look_at", lambda term, booking: looked.append(booking.pk))
     monkeypatch.setattr(lifecycle, "PASS_SECONDS", -1.0)
+    term = Term()
     for _ in range(5):
-        assert lifecycle.step(now) == now
+        assert lifecycle.step(term, now) == now
     assert looked == list(Booking.objects.order_by("pk").values_list("pk", flat=True))
 
 

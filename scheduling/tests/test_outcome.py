@@ -14,6 +14,7 @@ from scheduling.recording.lifecycle import advance, unwant_leftovers
 from scheduling.recording.outcome import STOPPED_BY_HAND, conclude, copy_progress, find_gaps, merge_parts
 from station.models import Alert
 from station.sealing import seal
+from station.term import Term
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -196,7 +197,7 @@ def test_a_bug_in_the_look_is_an_alert_and_not_silence(
     Booking.objects.update(state=State.STARTING)
     monkeypatch.setattr(lifecycle, "advance", broken)
 
-    lifecycle.step(timezone.now())
+    lifecycle.step(Term(), timezone.now())
 
     assert "ValueError: a bug" in Alert.objects.get().text
 

@@ -12,6 +12,7 @@ from scheduling.rules import planning
 from scheduling.rules.planning import plan_ahead
 from scheduling.rules.replanning import pause, replan, resume
 from station.models import Alert
+from station.term import Term
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -149,7 +150,7 @@ def test_a_rule_that_cannot_be_planned_is_an_alert_and_the_others_go_on(
         plan_due_at=NOW,
     )
 
-    due = planning.step(NOW)
+    due = planning.step(Term(), NOW)
 
     assert len(starts(good)) == 14
     assert due == NOW + timedelta(minutes=1)

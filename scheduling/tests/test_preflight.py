@@ -14,6 +14,7 @@ from scheduling.recording import preflight
 from scheduling.recording.disk_forecast import bytes_needed
 from scheduling.recording.workload_spec import ask_for_worker
 from station.models import Alert
+from station.term import Term
 from testing.media import free_port, sender
 from testing.waiting import wait_until
 
@@ -43,7 +44,7 @@ def test_the_step_looks_and_says_when_the_next_look_is_due(recorder: Recorder) -
     booking = book(recorder, now + 25 * HOUR, now + 26 * HOUR, now=now)
     assert booking.next_preflight_at == now + HOUR
 
-    due = preflight.step(now + HOUR)
+    due = preflight.step(Term(), now + HOUR)
     assert pools.wait_idle(20)
 
     assert due == booking.starts_at - HOUR

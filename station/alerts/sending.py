@@ -18,6 +18,7 @@ from station.models import AlertDelivery, AlertRoute
 from station.outbound import OutboundError, post
 from station.redaction import redact
 from station.sealing import CannotOpen, unseal
+from station.term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -28,15 +29,22 @@ PAUSE = timedelta(seconds=1)
 DUE_SQL = "SELECT min(next_attempt_at) FROM station_alertdelivery WHERE outcome IN ('pending', 'failed')"
 
 
-_thread: threading.Thread | None = None
+class Sender:
+    """The thread that sends, if one was started."""
+
+    thread: threading.Thread | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self.thread is not None and self.thread.is_alive()
 
 
-def step(now: datetime) -> datetime | None:
+def step(term: Term, now: datetime) -> datetime | None:
     """Send what is due on a thread of its own, so that a dead mail server delays no recording."""
-    global _thread
-    if AlertDelivery.objects.due(now).exists() and (_thread is None or not _thread.is_alive()):
-        _thread = threading.Thread(target=_send_and_close, name="delivery", daemon=True)
-        _thread.start()
+    sender = term.memory(Sender)
+    if AlertDelivery.objects.due(now).exists() and not sender.is_busy:
+        sender.thread = threading.Thread(target=_send_and_close, name="alerts", daemon=True)
+        sender.thread.start()
     waiting = AlertDelivery.objects.filter(outcome__in=["pending", "failed"])
     upcoming: datetime | None = waiting.aggregate(next=Min("next_attempt_at"))["next"]
     return max(upcoming, now + PAUSE) if upcoming else None

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from datetime import datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -9,28 +10,28 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.db import connection
 
-_pretended: Callable[[], datetime] | None = None
+_pretended: ContextVar[Callable[[], datetime] | None] = ContextVar("pretended_clock", default=None)
 
 
 @contextlib.contextmanager
 def pretend(clock: Callable[[], datetime]) -> Iterator[None]:
-    """For a rehearsal: within this block the time is what `clock` says, in this whole process."""
-    global _pretended
-    _pretended = clock
+    """For a rehearsal: within this block, and in the same thread, the time is what `clock` says."""
+    before = _pretended.set(clock)
     try:
         yield
     finally:
-        _pretended = None
+        _pretended.reset(before)
 
 
 def is_pretended() -> bool:
-    return _pretended is not None
+    return _pretended.get() is not None
 
 
 def database_now() -> datetime:
     """The moment by the one clock all machines share. Read once at the edge, then pass on as `now`."""
-    if _pretended is not None:
-        return _pretended()
+    pretended = _pretended.get()
+    if pretended is not None:
+        return pretended()
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         row = cursor.fetchone()
