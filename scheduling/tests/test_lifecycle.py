@@ -183,12 +183,12 @@ def test_a_node_that_filled_up_meanwhile_is_no_reason_to_wait(
     assert workload.node == free
 
 
-def good_step(now: Any) -> Any:
+def good_step(term: Term, now: Any) -> Any:
     good_step.calls += 1  # type: ignore[attr-defined]
     return now + timedelta(seconds=90)
 
 
-def bad_step(now: Any) -> Any:
+def bad_step(term: Term, now: Any) -> Any:
     raise ValueError("a bug in a step")
 
 

@@ -21,6 +21,7 @@ from station.alerts import acknowledge, raise_alert, resolve_alert, sending
 from station.models import Alert, AlertDelivery, AlertRoute
 from station.models.alert import Severity
 from station.sealing import seal
+from station.term import Term
 from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -245,11 +246,13 @@ def test_the_step_sends_in_the_background_and_a_dead_target_delays_nobody(hook: 
     raised()
     began = time.monotonic()
 
-    assert sending.step(timezone.now()) is not None
+    term = Term()
+    assert sending.step(term, timezone.now()) is not None
 
     assert time.monotonic() - began < 5
     wait_until(lambda: hook.seen, 30, "the other one is told")
     silent.close()
     wait_until(lambda: AlertDelivery.objects.get(route__name="silent").attempts, 30, "and this one was tried")
-    assert sending._thread is not None
-    sending._thread.join(30)
+    thread = term.memory(sending.Sender).thread
+    assert thread is not None
+    thread.join(30)
