@@ -50,8 +50,8 @@ chaos: $(VENV)/.dev ## kill, freeze and restart everything under 100 recordings 
 bench: $(VENV)/.dev ## measure, and write bench/out/latest.json
 	$(BIN)/python -m bench $(ARGS)
 
-image: ## build the worker image (BASE=some/image with python3 and ffmpeg)
-	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag $(or $(WORKER_IMAGE),airlock-worker:latest) .
+image: ## build the image of media workers (BASE=some/image with python3 and ffmpeg)
+	DOCKER_BUILDKIT=1 docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag $(or $(WORKER_IMAGE),airlock-worker:latest) --file docker/worker.Dockerfile .
 
 format: $(VENV)/.dev ## format the code
 	$(BIN)/ruff format .
