@@ -10,7 +10,7 @@ endif
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help run test check chaos bench image format
+.PHONY: help run test quick check coverage chaos bench image format
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 18
@@ -35,6 +35,9 @@ test: $(VENV)/.dev ## run the tests; with a Docker Engine at hand the Docker tie
 	$(BIN)/python -m pytest $(or $(ARGS),-m "not alone and not paced")
 	$(if $(ARGS),,$(BIN)/python -m pytest -n 4 -m paced)
 	$(if $(ARGS),,$(BIN)/python -m pytest -n 0 -m alone)
+
+quick: $(VENV)/.dev ## run unit and database tests only, in under 90 s on two cores
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 check: $(VENV)/.dev ## lint, format, types, import contract, deploy check, migrations
 	$(BIN)/ruff check .

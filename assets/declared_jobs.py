@@ -100,8 +100,7 @@ def probe(run: RunContext, asset: Asset) -> Found:
         if found.pictures and _must_be_counted(part):
             lengths[part.number] = probing.count_pictures(path)
         seconds = part.seconds or found.duration_seconds or 0.0
-        size = path.stat().st_size
-        told[part.pk] = {"is_readable": True, "seconds": seconds, "size_bytes": size}
+        told[part.pk] = {"is_readable": True, "seconds": seconds, "size_bytes": path.stat().st_size}
     if not probes:  # nothing is written of that: what was readable yesterday may be so for another worker
         raise NotDecoded(faults[0])
     for pk, facts in told.items():

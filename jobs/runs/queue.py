@@ -112,7 +112,7 @@ def job_id(name: str) -> int:
 _ids: dict[str, int] = {}
 
 
-def enqueue(
+def enqueue(  # noqa: PLR0913  one keyword for each column a caller may set
     name: str,
     payload: Any = None,
     *,
