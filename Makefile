@@ -39,11 +39,12 @@ test: $(VENV)/.dev ## run the tests; with a Docker Engine at hand the Docker tie
 quick: $(VENV)/.dev ## run unit and database tests only, in under 90 s on two cores
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-check: $(VENV)/.dev ## lint, format, types, import contract, deploy check, migrations
+check: $(VENV)/.dev ## lint, format, types, import contract, house checks, migrations, deploy check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m testing.house_checks
 	$(BIN)/python -W error manage.py makemigrations --check --dry-run
 	env $$(cat config/production.env | grep -v '^\#' | xargs) $(BIN)/python manage.py check --deploy --fail-level WARNING
 
