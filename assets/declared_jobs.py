@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assets.delivery import deliveries
+from assets.delivery import deliveries, sending
 from assets.files import checksums, probing
 from assets.files.decoding import NotDecoded
 from assets.files.locations import FILMSTRIP, POSTER, PROXY, FileGone, media_of, path_of
-from assets.intake import imports, watch_folders
+from assets.intake import import_run, imports, watch_folders
 from assets.library import live, retention
 from assets.models import Asset, AssetPart, AssetStep
 from assets.processing import measuring, products
@@ -235,7 +235,7 @@ def _seconds(asset: Asset) -> list[float]:
 )
 def import_file(run: RunContext, order: imports.ImportOrder) -> dict[str, Any]:
     """Bring one file into the library."""
-    return imports.run_import(run, order)
+    return import_run.run_import(run, order)
 
 
 @job(
@@ -261,7 +261,7 @@ def watch(run: RunContext, order: watch_folders.WatchOrder) -> dict[str, Any]:
 )
 def deliver(run: RunContext, order: deliveries.DeliveryOrder) -> dict[str, Any]:
     """Hand an asset over to the MAM."""
-    return deliveries.deliver(run, order)
+    return sending.deliver(run, order)
 
 
 @job(
