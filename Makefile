@@ -10,7 +10,7 @@ endif
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help run test check chaos bench image format
+.PHONY: help run test quick check coverage chaos bench image format
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 18
@@ -36,11 +36,15 @@ test: $(VENV)/.dev ## run the tests; with a Docker Engine at hand the Docker tie
 	$(if $(ARGS),,$(BIN)/python -m pytest -n 4 -m paced)
 	$(if $(ARGS),,$(BIN)/python -m pytest -n 0 -m alone)
 
-check: $(VENV)/.dev ## lint, format, types, import contract, deploy check, migrations
+quick: $(VENV)/.dev ## run unit and database tests only, in under 90 s on two cores
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+check: $(VENV)/.dev ## lint, format, types, import contract, house checks, migrations, deploy check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m testing.house_checks
 	$(BIN)/python -W error manage.py makemigrations --check --dry-run
 	env $$(cat config/production.env | grep -v '^\#' | xargs) $(BIN)/python manage.py check --deploy --fail-level WARNING
 
@@ -50,8 +54,8 @@ chaos: $(VENV)/.dev ## kill, freeze and restart everything under 100 recordings 
 bench: $(VENV)/.dev ## measure, and write bench/out/latest.json
 	$(BIN)/python -m bench $(ARGS)
 
-image: ## build the worker image (BASE=some/image with python3 and ffmpeg)
-	docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag $(or $(WORKER_IMAGE),airlock-worker:latest) .
+image: ## build the image of media workers (BASE=some/image with python3 and ffmpeg)
+	DOCKER_BUILDKIT=1 docker build $(if $(BASE),--build-arg BASE=$(BASE)) --tag $(or $(WORKER_IMAGE),airlock-worker:latest) --file docker/worker.Dockerfile .
 
 format: $(VENV)/.dev ## format the code
 	$(BIN)/ruff format .

@@ -218,7 +218,7 @@ def make_docker_node(transactional_db: Any, settings: Any, control_ports: int, g
         health.check(node)
         node.refresh_from_db()
         assert node.state == Node.State.UP, node.last_error
-        node.engine = engine
+        node.engine = engine  # type: ignore[attr-defined]  # for the tests, which break it
         return node
 
     return make

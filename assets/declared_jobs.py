@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assets.delivery import deliveries
+from assets.delivery import deliveries, sending
 from assets.files import checksums, probing
 from assets.files.decoding import NotDecoded
 from assets.files.locations import FILMSTRIP, POSTER, PROXY, FileGone, media_of, path_of
-from assets.intake import imports, watch_folders
+from assets.intake import import_run, imports, watch_folders
 from assets.library import live, retention
 from assets.models import Asset, AssetPart, AssetStep
 from assets.processing import measuring, products
@@ -100,8 +100,7 @@ def probe(run: RunContext, asset: Asset) -> Found:
         if found.pictures and _must_be_counted(part):
             lengths[part.number] = probing.count_pictures(path)
         seconds = part.seconds or found.duration_seconds or 0.0
-        size = path.stat().st_size
-        told[part.pk] = {"is_readable": True, "seconds": seconds, "size_bytes": size}
+        told[part.pk] = {"is_readable": True, "seconds": seconds, "size_bytes": path.stat().st_size}
     if not probes:  # nothing is written of that: what was readable yesterday may be so for another worker
         raise NotDecoded(faults[0])
     for pk, facts in told.items():
@@ -236,7 +235,7 @@ def _seconds(asset: Asset) -> list[float]:
 )
 def import_file(run: RunContext, order: imports.ImportOrder) -> dict[str, Any]:
     """Bring one file into the library."""
-    return imports.run_import(run, order)
+    return import_run.run_import(run, order)
 
 
 @job(
@@ -262,7 +261,7 @@ def watch(run: RunContext, order: watch_folders.WatchOrder) -> dict[str, Any]:
 )
 def deliver(run: RunContext, order: deliveries.DeliveryOrder) -> dict[str, Any]:
     """Hand an asset over to the MAM."""
-    return deliveries.deliver(run, order)
+    return sending.deliver(run, order)
 
 
 @job(

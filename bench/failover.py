@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench.metric import Metric, prepared_folder
+from bench.metric import Metric, bench_project, prepared_folder
 from testing.engines import IMAGE, ROOT, Engine, start_engine, why_unavailable
 from testing.media import free_port
 from testing.processes import start_manage
@@ -132,7 +132,6 @@ def _house(engines: dict[str, Engine], receiver: Receiver) -> Iterator[House]:
     from nodes.models import Node
     from playout.models import Channel
     from station.database.notify import wake_scheduler
-    from station.models import Project
     from testing.channels import make_channel
 
     media = prepared_folder() / "shared"
@@ -149,9 +148,8 @@ def _house(engines: dict[str, Engine], receiver: Receiver) -> Iterator[House]:
             control_port_count=100,
         )
         health.check(node)
-    project = Project.objects.create(name="Bench", slug="bench")
     address = f"udp://127.0.0.1:{receiver.port}"
-    channel = make_channel(project, media, clips=3, seconds=40.0, outputs=[("udp", address)])
+    channel = make_channel(bench_project(), media, clips=3, seconds=40.0, outputs=[("udp", address)])
     settled = {"WORKER_IMAGE": IMAGE, "WORKER_PREVIEW": "false", "MAX_RECOVERIES": "100"}
     told = {**settled, "RECORDINGS_DIR": str(media), "DATA_DIR": str(prepared_folder())}
     log = prepared_folder() / "scheduler.log"

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from pathlib import Path
+from typing import Any
 
 from bench.metric import Metric
 from bench.punctuality import clear, make_recorders, replicas
@@ -43,7 +44,7 @@ def fill(bookings: int, schedules: int) -> int:
     from scheduling.models import Booking
 
     recorders = make_recorders(200)
-    values = {"recorders": recorders, "width": len(recorders), "ahead": bookings // 10}
+    values: dict[str, Any] = {"recorders": recorders, "width": len(recorders), "ahead": bookings // 10}
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE scheduling_schedule CASCADE")
         cursor.execute(BOOKINGS, {**values, "count": bookings})

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,13 @@ def prepare() -> Path:
     django.setup()
     call_command("migrate", verbosity=0)
     return Path(folder)
+
+
+def bench_project() -> Any:
+    """The project of everything a bench makes. Each group has a database of its own, so none may rely on another's."""
+    from station.models import Project
+
+    return Project.objects.get_or_create(slug="bench", defaults={"name": "Bench"})[0]
 
 
 def prepared_folder() -> Path:

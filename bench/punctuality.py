@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from bench.metric import Metric
+from bench.metric import Metric, bench_project
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -96,9 +96,8 @@ def replicas(count: int = 2) -> Iterator[Replicas]:
 
 def make_recorders(count: int) -> list[int]:
     from scheduling.models import Recorder
-    from station.models import Project
 
-    project, _ = Project.objects.get_or_create(slug="bench", defaults={"name": "Bench"})
+    project = bench_project()
     have = list(Recorder.objects.filter(name__startswith="r-").order_by("pk").values_list("pk", flat=True))
     rows = [Recorder(name=f"r-{n}", project=project, source_type="test") for n in range(len(have), count)]
     return [*have, *(row.pk for row in Recorder.objects.bulk_create(rows, batch_size=2000))][:count]

@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from bench.metric import Metric
+from bench.metric import Metric, bench_project
 
 
 def measure_booking() -> list[Metric]:
@@ -15,10 +15,8 @@ def measure_booking() -> list[Metric]:
 
     from scheduling.bookings.making import book
     from scheduling.models import Booking, Recorder
-    from station.models import Project
 
-    project = Project.objects.create(name="Bench", slug="bench")
-    recorder = Recorder.objects.create(name="Bench", project=project, source_type="test")
+    recorder = Recorder.objects.create(name="Bench", project=bench_project(), source_type="test")
     now = timezone.now()
     minute = timedelta(minutes=1)
     starts = [now + minute * number for number in range(20_000)]
@@ -54,13 +52,12 @@ def measure_start() -> list[Metric]:
     from nodes.models import Node
     from scheduling.models import Recorder
     from scheduling.recording.controls import start_now, stop_now
-    from station.models import Project
 
     settings.RECORDINGS_DIR.mkdir(parents=True, exist_ok=True)
     node = Node.objects.create(name="bench", address="process", media_dir=str(settings.RECORDINGS_DIR))
     health.check(node)
     recorder = Recorder.objects.create(
-        name="Pattern", project=Project.objects.get(), source_type="test", picture_size="320x180", video_bitrate="300k"
+        name="Pattern", project=bench_project(), source_type="test", picture_size="320x180", video_bitrate="300k"
     )
     ours, plain = [], []
     for number in range(5):

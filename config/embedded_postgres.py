@@ -1,9 +1,9 @@
-"""The embedded PostgreSQL: started in the data folder when DATABASE_URL is empty, shared by all who use that folder.
+"""The embedded PostgreSQL: started in the data folder when DATABASE_URL is empty, shared by all processes there.
 
-Every process that uses the server holds a shared lock on `users.lock`; whoever leaves last stops the server. The kernel
-drops the locks of a killed process, so a crash leaves nothing to clean: the next start adopts the running server, or
-PostgreSQL recovers by itself. We drive the wheel's binaries directly because its own wrapper gives up on a start after
-ten seconds, which a crash recovery may well exceed.
+Every process that uses the server holds a shared lock on `users.lock`; the last one to exit stops the server. The
+kernel drops the locks of a killed process, so a crash leaves nothing to clean up: the next start adopts the running
+server, or PostgreSQL recovers. We start the wheel's programs directly, because its own wrapper gives up on a start
+after ten seconds, and a crash recovery may take longer.
 """
 
 import atexit
@@ -13,9 +13,7 @@ import hashlib
 import importlib.util
 import logging
 import os
-import pwd
 import socket
-import stat
 import subprocess
 import tempfile
 import time
@@ -24,12 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from config.postgres_user import EmbeddedServerError, let_through, make_private, server_user
+
 logger = logging.getLogger(__name__)
 
 COMMANDS_WITHOUT_DATABASE = frozenset({"help", "check", "collectstatic", "version", "--version", "--help", "-h"})
 DATABASE_NAME = "airlock"
 SUPERUSER = "postgres"
-SYSTEM_USER_FOR_ROOT = "pgserver"
 START_SECONDS = 120
 STOP_SECONDS = 60
 SOCKET_PATH_LIMIT = 100  # the kernel's limit for a socket path is 107 bytes, ".s.PGSQL.5432" included
@@ -46,13 +45,9 @@ log_min_messages = warning
 """
 
 
-class EmbeddedServerError(Exception):
-    """The embedded server cannot be used; the message says what to do."""
-
-
 @dataclass(frozen=True)
 class EmbeddedServer:
-    """One server folder: where things lie, start, stop, and the lock that counts its users."""
+    """One server folder: its paths, start, stop, and the lock that counts its users."""
 
     folder: Path
 
@@ -83,7 +78,7 @@ class EmbeddedServer:
         with self._exclusive("start.lock"):
             if not (self.pgdata / "PG_VERSION").exists():
                 self._init()
-            make_private(self.socket_dir, owner=_server_user())
+            make_private(self.socket_dir, owner=server_user())
             if not self.is_running():
                 self._launch()
             self._create_database()
@@ -98,15 +93,15 @@ class EmbeddedServer:
                     self.socket_dir.rmdir()
 
     def is_running(self) -> bool:
-        """Does the server of this folder live? Answering on its socket is proof; else its pid file and the kernel."""
+        """Does the server of this folder run? An answer on its socket is proof; else its pid file and the kernel."""
         if self.answers():
             return True
         return self._is_ours(self.pgdata / "postmaster.pid")
 
     def _is_ours(self, lock_file: Path) -> bool:
-        """Does the process this lock file names live, and is it the server of this folder?
+        """Does the process in this lock file run, and is it the server of this folder?
 
-        A pid alone proves nothing: after a power cut it may be anybody's, and a killed server that nobody has
+        A pid alone proves nothing: after a power cut another process may have it, and a killed server that is not
         reaped yet still has one.
         """
         try:
@@ -119,13 +114,13 @@ class EmbeddedServer:
         return not is_zombie and str(self.pgdata).encode() in command
 
     def _clear_stale_locks(self) -> None:
-        """What a killed server leaves would keep the next one from starting; called only when none runs."""
+        """Lock files of a killed server keep the next one from starting. Called only when none runs."""
         for lock_file in (self.pgdata / "postmaster.pid", self.socket_dir / ".s.PGSQL.5432.lock"):
             if lock_file.exists() and not self._is_ours(lock_file):
                 lock_file.unlink(missing_ok=True)
 
     def answers(self) -> bool:
-        """Is somebody listening on the socket?"""
+        """Does a server listen on the socket?"""
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(str(self.socket_dir / ".s.PGSQL.5432"))
@@ -140,11 +135,11 @@ class EmbeddedServer:
             yield
 
     def _init(self) -> None:
-        """Create the cluster beside its final place, so that a crash in the middle is simply begun again."""
+        """Create the cluster beside its final place, so that after a crash it is begun again."""
         fresh = self.folder / "data.new"
         if fresh.exists():
             subprocess.run(["rm", "-rf", "--", str(fresh)], check=True)
-        make_private(fresh, owner=_server_user())
+        make_private(fresh, owner=server_user())
         self._run(
             "initdb", "--auth=trust", "--encoding=utf8", "--no-locale", "-U", SUPERUSER, "-D", str(fresh), timeout=120
         )
@@ -159,7 +154,7 @@ class EmbeddedServer:
         if "airlock.conf" not in main_conf.read_text():
             with main_conf.open("a") as handle:
                 handle.write("\ninclude = 'airlock.conf'\n")
-        user = _server_user()
+        user = server_user()
         self.log_file.touch(mode=0o600)
         if user:
             for path in (conf, self.log_file):
@@ -195,10 +190,10 @@ class EmbeddedServer:
         self, program: str, *args: str, check: bool = True, timeout: float = STOP_SECONDS + 10
     ) -> subprocess.CompletedProcess[str]:
         binary = _binaries() / program
-        user = _server_user()
+        user = server_user()
         if user:
-            _let_through(binary)
-            _let_through(self.folder)
+            let_through(binary)
+            let_through(self.folder)
         # A file, not a pipe: the server inherits it, and a pipe would keep us waiting for its end.
         with tempfile.TemporaryFile("w+") as output:
             result = subprocess.run(
@@ -231,42 +226,6 @@ def _binaries() -> Path:
     return Path(spec.submodule_search_locations[0]) / "pginstall18" / "bin"
 
 
-def make_private(folder: Path, owner: pwd.struct_passwd | None = None) -> None:
-    """A folder that nobody else may list; root's may be passed through by the server's user."""
-    folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
-    found = folder.stat()
-    expected = {os.geteuid()} | ({owner.pw_uid} if owner else set())
-    if found.st_uid not in expected or (found.st_mode & 0o022):
-        raise EmbeddedServerError(f"The folder {folder} belongs to somebody else or may be written by others.")
-    if owner:
-        os.chown(folder, owner.pw_uid, owner.pw_gid)
-        folder.chmod(0o700)
-
-
-def _server_user() -> pwd.struct_passwd | None:
-    """PostgreSQL refuses to run as root, so root lends it a user of its own; anybody else runs it as himself."""
-    if os.geteuid() != 0:
-        return None
-    try:
-        return pwd.getpwnam(SYSTEM_USER_FOR_ROOT)
-    except KeyError:
-        subprocess.run(
-            ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/bin/false", SYSTEM_USER_FOR_ROOT],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        return pwd.getpwnam(SYSTEM_USER_FOR_ROOT)
-
-
-def _let_through(path: Path) -> None:
-    """As root: let the server's user pass through (not list) the folders above `path`."""
-    for folder in (path, *path.parents):
-        mode = folder.stat().st_mode
-        if stat.S_ISDIR(mode) and not mode & stat.S_IXOTH:
-            logger.warning("Making a folder passable for PostgreSQL, which may not run as root. folder=%s", folder)
-            folder.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)
-
-
 _held: dict[Path, int] = {}
 
 
@@ -287,7 +246,7 @@ def hold_embedded_server() -> None:
 
 
 def keep_running() -> None:
-    """Start the embedded server again if it has died under us. A failure is logged: the next look tries again."""
+    """Start the embedded server again if it has died. A failure is logged; the next call tries again."""
     from django.conf import settings
 
     if settings.EMBEDDED_POSTGRES_DIR is None:
@@ -303,13 +262,13 @@ def keep_running() -> None:
 
 
 def _leave(server: EmbeddedServer, pid: int) -> None:
-    """At exit: the last user switches off the light. Forked children share the lock and leave it to their parent."""
+    """At exit: the last user stops the server. Forked children share the lock and leave it to their parent."""
     if os.getpid() != pid:
         return
     handle = _held.pop(server.folder)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return  # somebody else still works with it
+        return  # another process still uses it
     server.stop()
     os.close(handle)

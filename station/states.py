@@ -97,7 +97,7 @@ class Machine(models.Model):
         return [row[0] for row in cls.move_rows(pks, old, to, **how)]
 
     @classmethod
-    def move_rows(
+    def move_rows(  # noqa: PLR0913  the one statement that moves rows; each keyword is a part of it
         cls,
         pks: Sequence[int],
         old: str,

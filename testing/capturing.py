@@ -56,7 +56,7 @@ class Worker:
             return status
 
         try:
-            return wait_until(fits, 40, f"status {wanted}")  # type: ignore[return-value]
+            return wait_until(fits, 40, f"status {wanted}")
         except AssertionError as error:
             raise AssertionError(f"{error}; status: {self.status()}") from error
 

@@ -1,13 +1,11 @@
-"""`make chaos`: two schedulers and a nemesis over short recordings on plain processes; none lost, doubled or stuck.
+"""`make chaos`: two schedulers run short recordings while faults are injected; none may be lost, doubled or stuck.
 
-The nemesis kills schedulers with -9, freezes them, terminates every database backend and restarts PostgreSQL, gently
-and by force. All its choices and the times of the bookings come from one seed, printed first: the same seed is the same
-play.
+The faults: schedulers are killed or frozen, database sessions are terminated, PostgreSQL is restarted or killed.
+All choices and the times of the bookings come from one seed, which is printed first: the same seed is the same run.
 """
 
 import argparse
 import contextlib
-import itertools
 import os
 import random
 import signal
@@ -16,16 +14,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from bench.metric import prepare
-from testing.media import decode
+from testing.chaos_verdict import judge
 
 ROOT = Path(__file__).resolve().parent.parent
 LENGTH = timedelta(seconds=20)
-# As little load as possible beside the play itself; a start that leaves two seconds is still a start.
+# As little load as possible beside the run itself; a start that leaves two seconds is still a start.
 QUICK = {
     "WORKER_PREVIEW": "false",
     "LEADER_HEARTBEAT_SECONDS": "1",
@@ -35,21 +33,21 @@ QUICK = {
 }
 
 
-class Play:
-    """One performance: the schedulers, the nemesis, the observer, the verdict."""
+class ChaosRun:
+    """The schedulers, the faults, and the watch over what really runs."""
 
     def __init__(self, seed: int, seconds: float, bookings: int, folder: Path) -> None:
         self.random = random.Random(seed)
         self.seconds, self.count, self.folder = seconds, bookings, folder
         self.schedulers: list[subprocess.Popen[bytes]] = []
         self.doubled: set[str] = set()
-        self.deeds: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
         self.began = time.monotonic()
 
     def say(self, text: str) -> None:
         print(f"{time.monotonic() - self.began:6.1f} s  {text}", flush=True)
 
-    # --- the stage ---
+    # --- schedulers and bookings ---
 
     def start_scheduler(self) -> None:
         from django.conf import settings
@@ -60,7 +58,7 @@ class Play:
             self.schedulers.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log))
 
     def book_all(self) -> None:
-        """Bookings at random moments over the whole play, each on a recorder of its own."""
+        """Bookings at random moments over the whole run, each on a recorder of its own."""
         from django.conf import settings
 
         from nodes.machines import health
@@ -89,7 +87,7 @@ class Play:
             book(recorder, start, start + LENGTH, now=now, title=f"show {number}")
         Booking.objects.update(min_useful_seconds=2)
 
-    # --- the nemesis ---
+    # --- faults ---
 
     def kill(self) -> None:
         victim = self.random.choice(self.schedulers)
@@ -139,21 +137,21 @@ class Play:
 
         return EmbeddedServer(self.folder / "postgres")
 
-    def haunt(self) -> None:
-        deeds: list[Callable[[], None]] = [self.kill, self.kill, self.freeze, self.terminate_backends]
-        deeds += [self.restart_database, self.crash_database]
+    def inject_faults(self) -> None:
+        faults: list[Callable[[], None]] = [self.kill, self.kill, self.freeze, self.terminate_backends]
+        faults += [self.restart_database, self.crash_database]
         while time.monotonic() - self.began < self.seconds:
             self.pause(self.random.uniform(1.0, 6.0))
-            deed = self.random.choice(deeds)
-            self.say(deed.__name__.replace("_", " "))
-            self.deeds[deed.__name__] += 1
+            fault = self.random.choice(faults)
+            self.say(fault.__name__.replace("_", " "))
+            self.faults[fault.__name__] += 1
             reconnect()
             with contextlib.suppress(*database_faults()):
-                deed()
+                fault()
             reconnect()
 
     def pause(self, seconds: float) -> None:
-        """Let time pass and watch: never two workers of one booking at once."""
+        """Let time pass and watch: never two media workers of one booking at once."""
         until = time.monotonic() + seconds
         while True:
             self.observe()
@@ -163,14 +161,14 @@ class Play:
             time.sleep(min(0.3, left))
 
     def observe(self) -> None:
-        """Asked of the machine itself, not of the database: which workers run now?"""
+        """Ask the machine itself, not the database, which media workers run now."""
         owners = Counter(owner for owner, _ in running_workers(self.folder / "run"))
         for owner, count in owners.items():
             if count > 1:
                 self.doubled.add(owner)
                 self.say(f"DOUBLED {owner}")
 
-    # --- the verdict ---
+    # --- the end ---
 
     def settle(self) -> None:
         from scheduling.models import Booking
@@ -186,36 +184,6 @@ class Play:
     def leftovers(self) -> list[str]:
         return [name for _, name in running_workers(self.folder / "run")]
 
-    def judge(self) -> dict[str, list[str]]:
-        from django.conf import settings
-
-        from scheduling.models import Booking
-
-        wrong: dict[str, list[str]] = {"lost": [], "doubled": sorted(self.doubled), "stuck": self.leftovers()}
-        states: Counter[str] = Counter()
-        for booking in Booking.objects.order_by("starts_at"):
-            states[booking.state] += 1
-            story = f"{booking} ({booking.state}): " + " | ".join(str(event) for event in booking.events.all())
-            if booking.state == "partial":
-                self.say(f"partial: {booking}: {timeline(booking)}")
-            if not booking.is_over:
-                wrong["stuck"].append(story)
-            elif booking.state not in {"completed", "partial"}:
-                wrong["lost"].append(story)
-            else:
-                try:
-                    frames = sum(
-                        decode(settings.RECORDINGS_DIR / booking.folder / part["file"]) for part in booking.parts
-                    )
-                except AssertionError as error:
-                    frames = 0
-                    story += f" | {error}"
-                if not frames:
-                    wrong["lost"].append(story)
-                wrong["doubled"] += [f"{story}: {pair}" for pair in overlapping(booking.parts)]
-        self.say(f"nemesis: {dict(self.deeds)}; bookings: {dict(states)}")
-        return wrong
-
     def close(self) -> None:
         for process in self.schedulers:
             process.send_signal(signal.SIGCONT)
@@ -227,29 +195,8 @@ class Play:
                 process.kill()
 
 
-def timeline(booking: Any) -> str:
-    """What happened to it and its workers, in seconds after its window opened."""
-    from nodes.models import WorkloadEvent
-
-    events = [*booking.events.all(), *WorkloadEvent.objects.filter(subject__owner=booking.owner)]
-    told = sorted((event.at, f"{event.new} ({event.note})" if event.note else event.new) for event in events)
-    told += [(datetime.fromisoformat(part["first_frame_at"]), "FIRST FRAME") for part in booking.parts]
-    return " | ".join(f"{(at - booking.opens_at).total_seconds():+.1f} {word}" for at, word in sorted(told))
-
-
-def overlapping(parts: list[dict[str, Any]]) -> list[str]:
-    """Two parts of one recording that were written at the same time."""
-    spans = sorted((part["first_frame_at"], part["last_frame_at"]) for part in parts if part.get("first_frame_at"))
-    moments = [(datetime.fromisoformat(first), datetime.fromisoformat(last)) for first, last in spans]
-    return [
-        f"{first.astimezone(UTC):%H:%M:%S} overlaps"
-        for (_, before), (first, _) in itertools.pairwise(moments)
-        if (before - first).total_seconds() > 0.5
-    ]
-
-
 def running_workers(folder: Path) -> list[tuple[str, str]]:
-    """(owner, name) of every worker process that lives, by the process runtime's own folders."""
+    """(owner, name) of every media worker that runs, by the folders of the process runtime."""
     from nodes.runtimes import installation
     from nodes.runtimes.base import Status
     from nodes.runtimes.process import ProcessRuntime
@@ -290,22 +237,23 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--bookings", type=int, default=100)
     options = parser.parse_args()
-    print(f"seed {options.seed}: make chaos SEED={options.seed} plays this again", flush=True)
+    print(f"seed {options.seed}: make chaos SEED={options.seed} repeats this run", flush=True)
     folder = prepare()
     from nodes.runtimes import installation
 
     known_installation = installation()
-    play = Play(options.seed, options.seconds, options.bookings, folder)
-    play.book_all()
+    chaos = ChaosRun(options.seed, options.seconds, options.bookings, folder)
+    chaos.book_all()
     for _ in range(2):
-        play.start_scheduler()
+        chaos.start_scheduler()
     try:
-        play.haunt()
-        play.say("the nemesis rests")
-        play.settle()
-        wrong = play.judge()
+        chaos.inject_faults()
+        chaos.say("no more faults")
+        chaos.settle()
+        chaos.say(f"faults: {dict(chaos.faults)}")
+        wrong = judge(chaos.doubled, chaos.leftovers(), chaos.say)
     finally:
-        play.close()
+        chaos.close()
     for kind, stories in wrong.items():
         print(f"{len(stories)} {kind}")
         for story in stories:

@@ -1,4 +1,4 @@
-"""A pytest plugin that is loaded before the settings: the tests' environment, and the embedded database held open."""
+"""A pytest plugin, loaded before the settings: the environment of the tests, the embedded database, the slow marker."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-# Tests that share something heavy run one after the other on one worker: engines, a browser, a whole Airlock.
+# Tests that share something heavy run one after the other in one test process: engines, a browser, a whole Airlock.
 # (xdist's own groups rename items, which pytest 9 no longer lets it do.)
 SHARED = {
     "docker": (
@@ -21,6 +21,10 @@ SHARED = {
     "up": ("test_up",),
 }
 
+# `make quick` leaves out what is marked slow. Such markers and fixtures make a test slow without its saying so.
+SLOW_MARKERS = {"docker", "browser", "crash", "paced", "alone"}
+SLOW_FIXTURES = {"process_node", "any_node", "scheduler", "engine_tools"}
+
 ROOT = Path(__file__).resolve().parent.parent
 
 DEFAULTS = {
@@ -31,7 +35,7 @@ DEFAULTS = {
     "MIN_FREE_DISK_MB": "64",
     "LOG_LEVEL": "WARNING",
 }
-# Beside other test processes everything takes longer, and means the same. Those that are alone have the real limits.
+# Longer limits for tests that run side by side on a busy machine. Tests that run alone have the production limits.
 BUSY = {
     "NODE_CALL_SECONDS": "15",
     "MANUAL_WAIT_SECONDS": "45",
@@ -55,6 +59,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
     if not config.option.collectonly and not config.option.help:
         hold_embedded_server()
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_slow({mark.name for mark in item.iter_markers()}, set(getattr(item, "fixturenames", ()))):
+            item.add_marker("slow")
+
+
+def is_slow(markers: set[str], fixtures: set[str]) -> bool:
+    """Whether a test starts real processes, or records or plays in real time."""
+    return bool(markers & SLOW_MARKERS or fixtures & SLOW_FIXTURES)
 
 
 def group_of(nodeid: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,27 +60,39 @@ def stubborn(run: RunContext, order: Note) -> None:
     write(order, "end", run)
 
 
+def leave() -> None:
+    raise SystemExit(4)
+
+
+def fail() -> None:
+    raise ValueError("the tape is torn; token=Zx81Zx81Zx81")
+
+
+def hang_for_ever() -> None:
+    while True:
+        time.sleep(60)
+
+
+WAYS_TO_FAIL: dict[str, Callable[[], object]] = {
+    "exit": lambda: os._exit(3),
+    "sys.exit": leave,
+    "segfault": lambda: os.kill(os.getpid(), 11),
+    "eat": lambda: bytearray(2_000_000_000),
+    "raise": fail,
+    "hang": hang_for_ever,
+}
+
+
 @job("test.heavy", payload=Note, attempts=2, timeout_seconds=30, isolation="process", memory_mb=300, **QUICK)
 def heavy(run: RunContext, order: Note) -> dict[str, Any]:
     """In a process of its own, it does as the text says."""
     write(order, "begin", run)
-    if order.text == "exit":
-        os._exit(3)
-    if order.text == "sys.exit":
-        raise SystemExit(4)
-    if order.text == "segfault":
-        os.kill(os.getpid(), 11)
-    if order.text == "eat":
-        bytearray(2_000_000_000)
+    if order.text in WAYS_TO_FAIL:
+        WAYS_TO_FAIL[order.text]()
     if order.text == "nonsense":
         return {"file": object()}
     if order.text == "half":
         return {"file": "clip-\udcff.mp4"}  # as os.listdir gives a name that is not UTF-8
-    if order.text == "raise":
-        raise ValueError("the tape is torn; token=Zx81Zx81Zx81")
-    if order.text == "hang":
-        while True:
-            time.sleep(60)
     end = time.monotonic() + order.seconds
     while time.monotonic() < end:
         run.sleep(0.05)

@@ -1,7 +1,7 @@
-"""Waiting for a condition with a deadline, never for a time.
+"""Wait for a condition with a deadline, never for a time.
 
-The seconds a test gives are for a machine that does nothing else. Four test processes, engines and encoders share two
-cores: everybody has several times that, and a condition that comes in time costs nothing.
+The seconds a test gives are for an idle machine. Four test processes, engines and encoders may share two cores, so the
+real deadline is several times that. A condition that holds early costs no time.
 """
 
 import time
@@ -13,11 +13,16 @@ PATIENCE = 4.0
 
 
 def wait_until(
-    condition: Callable[[], Result], seconds: float = 20.0, what: str = "", pause: float = 0.05, *, claim: bool = False
+    condition: Callable[[], Result | None],
+    seconds: float = 20.0,
+    what: str = "",
+    pause: float = 0.05,
+    *,
+    claim: bool = False,
 ) -> Result:
-    """Call `condition` until it is true; fail with `what` when the time is up. Returns what it answered.
+    """Call `condition` until its answer is true and return that answer; fail with `what` when the time is up.
 
-    With `claim` the seconds are themselves what is promised, and taken at their word.
+    With `claim` the seconds themselves are the promise under test, and are not stretched.
     """
     seconds *= 1.0 if claim else PATIENCE
     deadline = time.monotonic() + seconds

@@ -68,7 +68,7 @@ def _run_guarded(run: "object", program: str) -> int:
 
     try:
         code: int = run([program])  # type: ignore[operator]
-    except BaseException:
+    except BaseException:  # noqa: BLE001  whatever ends the program, its exit code is written down
         traceback.print_exc()
         code = exits.INTERNAL
     sys.stdout.flush()

@@ -1,13 +1,12 @@
-"""Delivery to the MAM: what is due is claimed by the leader, sent by a worker, and every attempt is on record.
+"""Deliveries to the MAM: they are wanted, claimed by the leader when due, tried again, and given up.
 
-Intent, commit, call, result: the delivery is `sending` before anybody calls, and whoever calls writes the end only
-while its run is its own. A worker that dies leaves a delivery whose run is over; that is a failed attempt like any
-other. The other side gets the same key every time, so a repetition does no harm (A-03).
+Intent, commit, call, result: a delivery is `sending` before the call is made (sending.py makes it, in a job worker). A
+job worker that dies leaves a delivery whose run is over; that is a failed attempt like any other. The MAM gets the
+same key every time, so a repetition does no harm (A-03).
 """
 
 import logging
 import random
-import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,19 +15,12 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Exists, OuterRef, Q
 
-from assets.delivery import connectors
-from assets.delivery.connectors.parcel import Forgotten, NotDelivered, Parcel, PartFile
-from assets.files.locations import FileGone, path_of
 from assets.models import Asset, Delivery, DeliveryAttempt, Destination
 from assets.models.delivery import MAX_ATTEMPTS
-from jobs.declared.run_context import Hopeless, RunContext, RunStopped
 from jobs.models import Run
 from jobs.runs.queue import cancel_of, enqueue
 from station.alerts import raise_alert, resolve_alert
-from station.clock import database_now
 from station.database.notify import wake_scheduler
-from station.redaction import redact
-from station.sealing import CannotOpen
 from station.states import SCHEDULER
 from station.term import Term
 
@@ -48,13 +40,13 @@ DUE_SQL = """SELECT LEAST(
 
 @dataclass(frozen=True)
 class DeliveryOrder:
-    """What a delivery's run is told."""
+    """The payload of a delivery's run."""
 
     delivery_id: int
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Claim what is due, at most 25 a turn; end what its worker left. Each row on its own (A-04)."""
+    """Claim what is due, at most 25 a turn; end what a dead job worker left. Each row on its own (A-04)."""
     at_it = Run.objects.filter(pk=OuterRef("run_ref")).exclude(state__in=Run.OVER)
     sending = Delivery.objects.filter(state=State.SENDING)
     for delivery in sending.exclude(Exists(at_it.filter(Q(claimed_at=None) | Q(claimed_at__gt=now - LONGEST))))[:100]:
@@ -79,19 +71,19 @@ def _alone(delivery: Delivery, act: Any, now: datetime) -> None:
         act(delivery, now)
     except (OperationalError, InterfaceError):
         raise  # the database is away
-    except Exception:  # one that throws does not keep the others from their turn
-        logger.exception("A delivery could not be looked after. delivery=%s", delivery.pk)
+    except Exception:  # one failing row does not hold up the others
+        logger.exception("A delivery could not be processed. delivery=%s", delivery.pk)
 
 
 def give_up_switched_off(delivery: Delivery, now: datetime) -> None:
-    """Nobody takes it any more: it must not wait for ever, nor keep its asset from going."""
+    """End it: it must not wait without limit, nor keep its asset from being deleted."""
     text = f"{delivery.destination} is switched off"
     if delivery.move(State.GIVEN_UP, now=now, note=text, error=f"{text}.", next_attempt_at=None):
         logger.info("A delivery is given up. delivery=%s why=%s", delivery.pk, text)
 
 
 def offer(asset: Asset, *, now: datetime) -> int:
-    """It got ready: to every automatic destination of its project that takes it."""
+    """The asset is ready: want it at every automatic destination of its project that takes it."""
     destinations = Destination.objects.filter(project=asset.project_id, is_automatic=True, is_active=True)
     if asset.state == Asset.State.PARTIAL:
         destinations = destinations.filter(takes_partial=True)
@@ -99,7 +91,7 @@ def offer(asset: Asset, *, now: datetime) -> int:
 
 
 def want(asset: Asset, destination: Destination, *, now: datetime, by: str) -> bool:
-    """One delivery per asset and destination, however often it is wanted. True if this made it."""
+    """One delivery per asset and destination, however often it is wanted. True if this call made it."""
     delivery, is_new = Delivery.objects.get_or_create(
         asset=asset,
         destination=destination,
@@ -131,7 +123,7 @@ def again(delivery: Delivery, *, now: datetime, by: str) -> bool:
 
 
 def give_up(delivery: Delivery, *, now: datetime, by: str, note: str) -> bool:
-    """Nobody wants it any more."""
+    """End it by hand, or because its asset is gone."""
     if not delivery.may_move(State.GIVEN_UP):
         return False
     cancel_of(delivery.owner, by=by, reason=note)
@@ -167,125 +159,14 @@ def dispatch(delivery: Delivery, now: datetime) -> bool:
     return True
 
 
-def deliver(run: RunContext, order: DeliveryOrder) -> dict[str, Any]:
-    """The run: hand it over, and write how it went, both only while the delivery is ours."""
-    delivery = (
-        Delivery.objects.select_related("asset__project", "destination")
-        .filter(pk=order.delivery_id, state=State.SENDING, run_ref=run.id)
-        .first()
-    )
-    if delivery is None:
-        raise Hopeless("It is no longer to be sent by this run.")
-    try:
-        number = connectors.send(
-            delivery.destination.connector,
-            parcel_of(delivery, run),
-            delivery.destination.config,
-            delivery.destination.secret,
-            lambda number: _note_number(run, delivery, external_id=number),
-        )
-    except (NotDelivered, FileGone, CannotOpen) as fault:
-        text = redact(str(fault), *_secret_words(delivery))
-        if isinstance(fault, Forgotten):
-            _note_number(run, delivery, external_id="", key=uuid.uuid4())
-        conclude(run, delivery, error=text)
-        raise Hopeless(text) from fault  # the delivery has its own patience
-    conclude(run, delivery, external_id=number)
-    return {"external_id": number}
-
-
-def _secret_words(delivery: Delivery) -> list[str]:
-    """What must not stand in any error, should the other side repeat it to us."""
-    try:
-        secret = delivery.destination.secret
-    except CannotOpen:
-        return []
-    return [secret] if secret else []
-
-
-def parcel_of(delivery: Delivery, run: RunContext) -> Parcel:
-    """Everything the other side is told."""
-    asset = delivery.asset
-    parts = list(asset.parts.filter(is_readable=True).select_related("node"))
-    if not parts:
-        raise NotDelivered("There is no readable file to deliver. Process the asset again.")
-    files = [PartFile(path_of(part), part.number, part.sha256) for part in parts]
-    facts = {
-        "title": asset.title,
-        "project": asset.project.name if asset.project else "",
-        "asset_id": asset.pk,
-        "state": asset.state,
-        "starts_at": _iso(asset.wanted_from_at),
-        "ends_at": _iso(asset.wanted_until_at),
-        "duration_seconds": asset.duration_seconds,
-        "completeness_percent": asset.completeness_percent,
-        "video_format": asset.video_format,
-        "audio_format": asset.audio_format,
-        "timecode": asset.timecode,
-        "sha256": asset.sha256,
-        "size_bytes": asset.size_bytes,
-        "loudness_lufs": asset.loudness_lufs,
-        "gaps": asset.gaps,
-        "files": [
-            {"number": part.number, "path": part.path, "size_bytes": part.size_bytes, "sha256": part.sha256}
-            for part in parts
-        ],
-    }
-    return Parcel(
-        key=str(delivery.key),
-        # The same for all attempts of one round, another one when somebody delivers it again.
-        round=delivery.rounds,
-        asset_id=asset.pk,
-        external_id=delivery.external_id,
-        attempt=delivery.attempts,
-        facts=facts,
-        files=files,
-        on_percent=lambda percent: run.report(percent, "sending"),
-    )
-
-
-def _note_number(run: RunContext, delivery: Delivery, **changes: Any) -> None:
-    """Only while it is ours to send: a worker that was frozen must not undo what its successor knows."""
-    Delivery.objects.filter(pk=delivery.pk, state=State.SENDING, run_ref=run.id).update(**changes)
-
-
-def conclude(run: RunContext, delivery: Delivery, *, error: str = "", external_id: str = "") -> None:
-    """Write the end of this attempt. Raises RunStopped if the run is no longer ours."""
-    now = database_now()
-    with transaction.atomic():
-        mine = Run.objects.select_for_update().filter(pk=run.id, token=run.token, state=Run.State.RUNNING)
-        if not mine.exists():
-            raise RunStopped
-        if error:
-            fail(delivery, error, now)
-        else:
-            _succeed(delivery, external_id, now)
-
-
-def _succeed(delivery: Delivery, external_id: str, now: datetime) -> None:
-    moved = delivery.move(
-        State.DELIVERED,
-        now=now,
-        note=f"as {external_id}",
-        external_id=external_id,
-        delivered_at=now,
-        next_attempt_at=None,
-        error="",
-    )
-    if moved:
-        _log(delivery, now, is_good=True, text=f"delivered as {external_id}")
-        resolve_alert(f"given_up:{delivery.owner}", now=now, note="delivered")
-        logger.info("Delivered. delivery=%s asset=%s as=%s", delivery.pk, delivery.asset_id, external_id)
-
-
 def fail(delivery: Delivery, error: str, now: datetime) -> None:
-    """A failed attempt: again after a pause that grows, or given up, which somebody is told."""
+    """End a failed attempt: try again after a growing pause, or give up and raise an alert."""
     is_last = delivery.attempts >= MAX_ATTEMPTS
     to = State.GIVEN_UP if is_last else State.FAILED
     next_at = None if is_last else now + backoff(delivery.attempts)
     if not delivery.move(to, now=now, note=error, error=error, next_attempt_at=next_at):
         return
-    _log(delivery, now, is_good=False, text=error)
+    log_attempt(delivery, now, is_good=False, text=error)
     logger.warning("A delivery failed. delivery=%s attempt=%s error=%s", delivery.pk, delivery.attempts, error)
     if is_last:
         raise_alert(
@@ -299,35 +180,32 @@ def fail(delivery: Delivery, error: str, now: datetime) -> None:
 
 
 def backoff(attempts: int) -> timedelta:
-    """Doubling, with a quarter of jitter, so that a MAM that comes back is not met by everybody at once."""
+    """The pause doubles, with a quarter of jitter, so that a MAM that comes back does not get all calls at once."""
     seconds = min(settings.DELIVERY_BACKOFF_SECONDS * 2 ** (attempts - 1), MAX_BACKOFF_SECONDS)
     return timedelta(seconds=seconds * random.uniform(0.75, 1.25))  # noqa: S311  (no secret)
 
 
 def end_if_abandoned(delivery: Delivery, now: datetime) -> bool:
-    """Its worker died, or somebody cancelled its run: a failed attempt like any other."""
+    """Its job worker died, or its run was cancelled: a failed attempt like any other."""
     run = Run.objects.filter(pk=delivery.run_ref or 0).first()
-    # Waiting for a worker is not taking long: only what somebody is at can be late.
+    # Only a run that a job worker has begun can be late; waiting for one does not count.
     is_late = run is not None and run.claimed_at is not None and now - run.claimed_at > LONGEST
     if run is not None and not run.is_over and not is_late:
         return False
     with transaction.atomic():
-        # Whoever holds the row in this moment is no reason for the leader to wait.
+        # The leader does not wait for a lock on the row.
         if not Delivery.objects.select_for_update(skip_locked=True).filter(pk=delivery.pk).exists():
             return False
         if run is not None and not run.is_over:
             cancel_of(delivery.owner, by=SCHEDULER, reason="it took too long")
         error = "it took too long" if is_late else (run.error.partition("\n")[0] if run and run.error else "")
-        fail(delivery, error or "its worker is gone", now)
+        fail(delivery, error or "its job worker is gone", now)
     return True
 
 
-def _log(delivery: Delivery, now: datetime, *, is_good: bool, text: str) -> None:
+def log_attempt(delivery: Delivery, now: datetime, *, is_good: bool, text: str) -> None:
+    """Complete the log row of the attempt that has just ended."""
     attempt = DeliveryAttempt.objects.filter(delivery=delivery).order_by("-number").first()
     if attempt is not None:
         attempt.ended_at, attempt.is_good, attempt.text = now, is_good, text
         attempt.save(update_fields=["ended_at", "is_good", "text"])
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None

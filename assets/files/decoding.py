@@ -126,24 +126,8 @@ def _watch(
     on_progress: Callable[[float], None],
     keep: re.Pattern[str] | None,
 ) -> list[str]:
-    parent = os.getpid()
-
-    def in_child() -> None:
-        die_with(parent, signal.SIGKILL)
-        os.nice(NICE)  # recordings on this machine come first
-        cage.enter()
-
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=binary.environment(),
-            preexec_fn=in_child,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise NotNow(f"ffmpeg could not be started: {error}") from error
+    """Run ffmpeg to its end; the lines it printed that are worth keeping."""
+    process = _start(command, binary, cage)
     said: deque[str] = deque(maxlen=LINES_KEPT)
     kept: list[str] = []
     listener = threading.Thread(target=_listen, args=[process, said, kept, keep], daemon=True)
@@ -159,12 +143,38 @@ def _watch(
         for pipe in (process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+    _raise_for(code, said)
+    return kept if keep else list(said)
+
+
+def _start(command: list[str], binary: Binary, cage: Cage) -> "subprocess.Popen[bytes]":
+    parent = os.getpid()
+
+    def in_child() -> None:
+        die_with(parent, signal.SIGKILL)
+        os.nice(NICE)  # recordings on this machine come first
+        cage.enter()
+
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=binary.environment(),
+            preexec_fn=in_child,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NotNow(f"ffmpeg could not be started: {error}") from error
+
+
+def _raise_for(code: int, said: "deque[str]") -> None:
+    """NotNow if another try may succeed, NotDecoded if the file is to blame."""
     trouble = next((line for line in said if any(words in line for words in PASSING)), "")
     if code < 0 or (code and trouble):
         raise NotNow(trouble or f"ffmpeg was ended by signal {-code}")
     if code:
         raise NotDecoded(words_of(said) or next((line for line in reversed(said) if line), f"ffmpeg ended with {code}"))
-    return kept if keep else list(said)
 
 
 def _follow(process: "subprocess.Popen[bytes]", on_progress: Callable[[float], None]) -> None:

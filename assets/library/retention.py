@@ -1,8 +1,8 @@
-"""What goes, when and why: rules per project, a hold, a trash, and a list of all that before it happens (A-07).
+"""Which assets are deleted, when and why: rules per project, hold, trash, and a preview of all that (A-07).
 
-Nothing that is used, held, live, being processed or on its way to the MAM is ever touched. What goes, goes to the trash
-first and can be restored from there; only when its days in the trash are over its files are deleted. The row stays,
-with its history.
+An asset that is used, held, live, being processed or on its way to the MAM is never touched. A deleted asset goes to
+the trash first and can be restored from there; its files are deleted when its days in the trash are over. The row
+stays, with its history.
 """
 
 import logging
@@ -17,7 +17,8 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import QuerySet, prefetch_related_objects
 
-from assets.files.locations import products_dir, root_of
+from assets.files.locations import root_of
+from assets.library.file_deletion import delete_files
 from assets.library.usage import Use, uses_of
 from assets.models import Asset, Delivery, RetentionRule
 from jobs.runs.queue import cancel_of
@@ -29,8 +30,6 @@ State = Asset.State
 DEFAULT_TRASH = timedelta(days=7)
 # While the disk is short, the trash is emptied early: of what rules put there, and of what people did.
 LEAST_TRASH, LEAST_TRASH_BY_HAND = timedelta(hours=1), timedelta(days=1)
-# Files of a deleted asset whose folder nobody has seen for so long are gone.
-GONE_AFTER = timedelta(days=7)
 
 
 class NotPossible(Exception):
@@ -52,7 +51,7 @@ class Verdict:
 
 
 def judge(rule: RetentionRule, now: datetime, *, ahead: timedelta = timedelta(0)) -> list[Verdict]:
-    """Everything the rule would let go by `now + ahead`, the oldest first, and what is kept although it is due."""
+    """What the rule deletes by `now + ahead`, the oldest first, and what is kept although it is due."""
     assets = list(
         Asset.objects.there()
         .filter(project=rule.project_id, state__in=Asset.OVER)
@@ -89,7 +88,7 @@ def _candidates(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iter
 def _for_room(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iterator[tuple[Asset, datetime, str]]:
     """The oldest, until what is already in the trash and what goes now would free enough.
 
-    Only what lies on that disk counts: a recording on another node's disk would go in vain.
+    Only files on that disk count: deleting a recording on another node's disk would free nothing.
     """
     lacking = _lacking_bytes(rule)
     if lacking <= 0:
@@ -108,7 +107,7 @@ def _for_room(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iterat
 
 
 def _lacking_bytes(rule: RetentionRule) -> int:
-    """How much less is free than the rule wants; nothing if nobody can tell."""
+    """How much less is free than the rule wants; 0 if that cannot be measured."""
     try:
         disk = shutil.disk_usage(settings.RECORDINGS_DIR)
     except OSError:
@@ -121,7 +120,7 @@ def _in_trash() -> QuerySet[Asset]:
 
 
 def _make_room(rule: RetentionRule, now: datetime) -> int:
-    """The disk is short although enough is in the trash: the oldest of that goes before its days are over."""
+    """The disk is short although enough is in the trash: delete the oldest of that before its days are over."""
     lacking = _lacking_bytes(rule)
     if not rule.min_free_percent or lacking <= 0:
         return 0
@@ -154,7 +153,7 @@ def _device_of(root: Path) -> int | None:
 
 
 def why_kept(asset: Asset, uses: list[Use], rule: RetentionRule | None = None) -> str:
-    """What protects it, in words; empty if nothing does."""
+    """The reason that protects it, for people; empty if nothing does."""
     if asset.held_at:
         return f"held by {asset.held_by}" + (f": {asset.hold_reason}" if asset.hold_reason else "")
     if uses:
@@ -178,7 +177,7 @@ def why_kept(asset: Asset, uses: list[Use], rule: RetentionRule | None = None) -
 
 
 def apply(now: datetime, on_each: Callable[[], None] = lambda: None) -> dict[str, int]:
-    """The job: to the trash what the rules let go, and out of the trash what was there long enough."""
+    """The job: trash what the rules select, and delete what was in the trash long enough."""
     trashed = purged = 0
     for rule in RetentionRule.objects.filter(is_active=True).select_related("project"):
         for verdict in judge(rule, now):
@@ -191,7 +190,7 @@ def apply(now: datetime, on_each: Callable[[], None] = lambda: None) -> dict[str
         purged += bool(_alone(asset, partial(purge, asset, now=now, by=SCHEDULER)))
     for asset in Asset.objects.filter(state=State.DELETED, files_gone_at=None):  # somebody crashed in between
         on_each()
-        _alone(asset, partial(wipe, asset, now))
+        _alone(asset, partial(delete_files, asset, now))
     return {"trashed": trashed, "purged": purged}
 
 
@@ -207,8 +206,8 @@ def _alone(asset: Asset, act: Callable[[], bool]) -> bool:
         raise
     except NotPossible as fault:
         logger.info("Kept. asset=%s why=%s", asset.pk, fault)
-    except Exception:  # one that cannot go does not keep the others
-        logger.exception("An asset could not be let go. asset=%s", asset.pk)
+    except Exception:  # one failing asset does not hold up the others
+        logger.exception("An asset could not be deleted. asset=%s", asset.pk)
     return False
 
 
@@ -221,7 +220,7 @@ def trash(
     days: int | None = None,
     rule: RetentionRule | None = None,
 ) -> None:
-    """Out of the library, but not yet gone. Raises NotPossible for what is protected."""
+    """Move it to the trash. Raises NotPossible if it is protected."""
     with transaction.atomic():
         asset = Asset.objects.select_for_update().get(pk=asset.pk)
         if asset.trashed_at or asset.state == State.DELETED:
@@ -237,7 +236,7 @@ def trash(
 
 
 def restore(asset: Asset, *, now: datetime, by: str) -> None:
-    """Out of the trash again."""
+    """Take it out of the trash."""
     with transaction.atomic():
         asset = Asset.objects.select_for_update().get(pk=asset.pk)
         if asset.state == State.DELETED:
@@ -249,7 +248,7 @@ def restore(asset: Asset, *, now: datetime, by: str) -> None:
 
 
 def hold(asset: Asset, *, reason: str, now: datetime, by: str) -> None:
-    """It stays, whatever any rule says."""
+    """Protect it from every rule."""
     if (
         not Asset.objects.filter(pk=asset.pk, held_at=None)
         .exclude(state=State.DELETED)
@@ -266,7 +265,7 @@ def release(asset: Asset, *, now: datetime, by: str) -> None:
 
 
 def purge(asset: Asset, *, now: datetime, by: str, note: str = "its days in the trash are over") -> bool:
-    """Delete its files. The row is marked first, under its lock, so that nobody can begin to use it meanwhile."""
+    """Delete its files. The row is marked first, under its lock, so that no playlist can begin to use it meanwhile."""
     with transaction.atomic():
         asset = Asset.objects.select_for_update().get(pk=asset.pk)
         if asset.trashed_at is None or asset.state == State.DELETED:
@@ -278,46 +277,6 @@ def purge(asset: Asset, *, now: datetime, by: str, note: str = "its days in the 
         size = asset.size_bytes
         if not asset.move(State.DELETED, now=now, by=by, note=note):
             return False
-    wipe(asset, now)
+    delete_files(asset, now)
     logger.info("Deleted. asset=%s bytes=%s", asset.pk, size)
     return True
-
-
-def wipe(asset: Asset, now: datetime) -> bool:
-    """Take a deleted asset's files from the disk. What cannot be deleted now is tried again in the next round."""
-    try:
-        for part in asset.parts.select_related("node"):
-            if not is_mounted(root_of(part)):
-                logger.error("A media folder cannot be seen; its files are deleted later. asset=%s", asset.pk)
-                return False
-        for path in files_of(asset):
-            # A folder that is not there may be another machine's of the same path: not seen is not gone, for a while.
-            if not path.parent.is_dir() and now - asset.state_since_at < GONE_AFTER:
-                logger.error("A folder cannot be seen; its files are deleted later. asset=%s", asset.pk)
-                return False
-            path.unlink(missing_ok=True)
-        if products_dir(asset.pk).exists():
-            shutil.rmtree(products_dir(asset.pk))
-    except OSError as error:
-        logger.error("A file could not be deleted; it is tried again. asset=%s error=%s", asset.pk, error)
-        return False
-    Asset.objects.filter(pk=asset.pk).update(files_gone_at=now)
-    return True
-
-
-def is_mounted(root: Path) -> bool:
-    """An empty or missing folder is a mount that is away: that a file is not there says nothing then."""
-    return root.is_dir() and any(root.iterdir())
-
-
-def files_of(asset: Asset) -> list[Path]:
-    """Its parts and the journal of its recording, as far as they lie where they should."""
-    found = []
-    for part in asset.parts.select_related("node"):
-        root = root_of(part).resolve()
-        path = (root / part.path).resolve()
-        if path.is_relative_to(root) and path != root:
-            found.append(path)
-    if asset.booking_id and found and asset.booking:
-        found.append(found[0].with_name(f"{asset.booking.file_name}.json"))
-    return found

@@ -2,42 +2,24 @@
 
 import os
 import threading
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.db import connection
 
 from assets.files.locations import imports_dir, path_of
 from assets.intake import imports, watch_folders
-from assets.models import Asset, Import, WatchFolder
+from assets.models import Asset, Import
 from jobs.models import Run
 from station.clock import database_now
-from station.models import Alert
 from station.term import Term
 from testing.fleet import HandWorker, work_off
 from testing.library import make_clip
 from testing.waiting import wait_until
 
 State = Import.State
-
-
-@pytest.fixture
-def incoming(settings: Any, tmp_path: Path) -> Path:
-    folder = tmp_path / "incoming"
-    folder.mkdir()
-    settings.IMPORT_ROOTS = [str(folder)]
-    return folder
-
-
-@pytest.fixture
-def file(incoming: Path, stored_clip: Path) -> Path:
-    path = incoming / "Evening news, part 1.ts"
-    path.write_bytes(stored_clip.read_bytes())
-    return path
 
 
 def bring(path: Path, project: Any, way: str = Import.Way.FOLDER) -> Import:
@@ -198,7 +180,7 @@ def test_two_workers_with_the_same_bytes_make_one_asset(project: Any, file: Path
     def work() -> None:
         try:
             work_off(imports.JOB)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  the test looks at it
             faults.append(error)
         finally:
             connection.close()
@@ -212,168 +194,6 @@ def test_two_workers_with_the_same_bytes_make_one_asset(project: Any, file: Path
     wait_until(lambda: all(row.is_over for row in Import.objects.all()), 10, "both are over")
     assert sorted(Import.objects.values_list("state", flat=True)) == [State.DONE, State.DUPLICATE]
     assert Asset.objects.count() == 1
-
-
-# --- watch folders ---
-
-
-@pytest.fixture
-def watched(project: Any, incoming: Path) -> WatchFolder:
-    folder = WatchFolder(name="Cameras", project=project, path=str(incoming), settle_seconds=10)
-    folder.full_clean()
-    folder.save()
-    return folder
-
-
-def look(folder: WatchFolder, seconds: float) -> int:
-    folder.refresh_from_db()
-    return watch_folders.look(folder, database_now() + timedelta(seconds=seconds))
-
-
-@pytest.mark.django_db
-class TestWatching:
-    def test_a_file_is_taken_when_it_has_stopped_growing(self, watched: WatchFolder, file: Path) -> None:
-        """A-06: watch folder."""
-        assert look(watched, 0) == 0
-        with file.open("ab") as handle:
-            handle.write(b"\x47" * 188)
-        assert look(watched, 11) == 0  # it grew
-        assert look(watched, 15) == 0
-        assert look(watched, 22) == 1
-        assert look(watched, 40) == 0  # once
-        row = Import.objects.get()
-        assert (row.way, row.watch_folder) == (Import.Way.WATCH, watched)
-
-    def test_what_was_taken_is_put_aside(self, watched: WatchFolder, file: Path, incoming: Path) -> None:
-        bad = incoming / "notes.txt"
-        bad.write_text("no picture " * 50)
-        look(watched, 0)
-        look(watched, 11)
-        work_off(imports.JOB)
-        assert (incoming / "imported" / file.name).exists()
-        assert (incoming / "refused" / "notes.txt").exists()
-        assert not file.exists()
-        assert look(watched, 60) == 0
-
-    def test_a_file_that_goes_on_growing_is_not_taken_for_a_whole_one(
-        self, watched: WatchFolder, file: Path, incoming: Path
-    ) -> None:
-        """A-06: its writer paused for longer than the folder waits. It stays where it is, and is taken later."""
-        look(watched, 0)
-        assert look(watched, 11) == 1
-        with file.open("ab") as handle:
-            handle.write(b"\x47" * 188)
-        work_off(imports.JOB)
-        row = Import.objects.get()
-        assert (row.state, file.exists()) == (State.REFUSED, True)
-        assert "changed after it was asked for" in row.error
-        look(watched, 20)
-        assert look(watched, 31) == 1
-        work_off(imports.JOB)
-        assert Import.objects.filter(state=State.DONE).count() == 1
-        assert (incoming / "imported" / file.name).exists()
-
-    def test_what_was_refused_and_put_aside_can_be_tried_again(self, watched: WatchFolder, incoming: Path) -> None:
-        bad = incoming / "notes.txt"
-        bad.write_text("no picture " * 50)
-        look(watched, 0)
-        look(watched, 11)
-        work_off(imports.JOB)
-        row = Import.objects.get()
-        assert row.source == str(incoming / "refused" / "notes.txt")
-        [alert] = Alert.objects.filter(key=f"import_refused:{watched.pk}")
-        assert "notes.txt" in alert.text
-        assert imports.again(row, now=database_now(), by="anna")
-
-    def test_what_is_put_aside_never_takes_the_place_of_another(self, watched: WatchFolder, incoming: Path) -> None:
-        """A-06: cards have files of the same name in their folders, and the refused one may be the only copy."""
-        for card in ("a", "b", "c"):
-            (incoming / card).mkdir()
-            (incoming / card / "CLIP0001.txt").write_text(f"no picture, card {card} " * 50)
-        look(watched, 0)
-        look(watched, 11)
-        work_off(imports.JOB)
-        kept = {path.read_text()[:18] for path in (incoming / "refused").iterdir()}
-        assert kept == {f"no picture, card {card}" for card in "abc"}
-
-    def test_a_file_that_is_dropped_again_is_looked_at_again(
-        self, watched: WatchFolder, file: Path, stored_clip: Path
-    ) -> None:
-        """A copy that keeps its dates is another file all the same."""
-        look(watched, 0)
-        look(watched, 11)
-        work_off(imports.JOB)
-        found = stored_clip.stat()
-        file.write_bytes(stored_clip.read_bytes())
-        os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
-        look(watched, 60)
-        assert look(watched, 71) == 1
-        work_off(imports.JOB)
-        assert Import.objects.filter(state=State.DUPLICATE).count() == 1
-
-    def test_nobody_watches_what_is_another_projects(self, watched: WatchFolder, incoming: Path) -> None:
-        """S-01: not the folder, not one above it, not one inside it."""
-        from station.models import Project
-
-        sport = Project.objects.create(name="Sport", slug="sport")
-        for path in (incoming, incoming / "sport"):
-            with pytest.raises(ValidationError, match="Another project watches"):
-                WatchFolder(name="Theirs", project=sport, path=str(path)).full_clean(exclude=["path"])
-        WatchFolder(name="Ours", project=watched.project, path=str(incoming / "more")).full_clean()
-
-    def test_hidden_half_and_linked_files_are_left_alone(
-        self, watched: WatchFolder, incoming: Path, tmp_path: Path
-    ) -> None:
-        (incoming / ".hidden.ts").write_bytes(b"x")
-        (incoming / "big.mov.part").write_bytes(b"x")
-        (tmp_path / "secret").write_bytes(b"x")
-        (incoming / "link.ts").symlink_to(tmp_path / "secret")
-        (incoming / "way-out").symlink_to("/etc")
-        look(watched, 0)
-        assert look(watched, 60) == 0
-
-    def test_a_name_nobody_can_write_down_stops_no_other(
-        self, watched: WatchFolder, file: Path, incoming: Path
-    ) -> None:
-        Path(os.fsdecode(os.fsencode(incoming) + b"/\xdcbung.ts")).write_bytes(b"x")
-        look(watched, 0)
-        assert look(watched, 11) == 1
-        watched.refresh_from_db()
-        assert "bung.ts" in watched.error
-
-    def test_what_is_left_in_place_is_taken_once(self, watched: WatchFolder, file: Path) -> None:
-        WatchFolder.objects.update(afterwards=WatchFolder.Afterwards.LEAVE)
-        assert [look(watched, seconds) for seconds in (0, 11, 22, 33)] == [0, 1, 0, 0]
-        work_off(imports.JOB)
-        assert file.exists()
-        watched.refresh_from_db()
-        assert [mark for *_, mark in watched.seen.values()] == ["taken"]
-
-    def test_a_folder_that_is_gone_is_said(self, watched: WatchFolder, incoming: Path) -> None:
-        incoming.rmdir()
-        assert look(watched, 0) == 0
-        watched.refresh_from_db()
-        assert "No such file" in watched.error
-
-    def test_only_folders_inside_of_the_roots(self, project: Any, incoming: Path) -> None:
-        """S-04"""
-        for path in ["/etc", f"{incoming}/../x", "relative"]:
-            with pytest.raises(ValidationError):
-                WatchFolder(name="x", project=project, path=path).full_clean()
-
-    def test_the_leader_has_it_looked_at_every_few_seconds(self, watched: WatchFolder) -> None:
-        now = database_now()
-        assert watch_folders.step(Term(), now) == now + timedelta(seconds=watch_folders.LOOK_SECONDS)
-        assert Run.objects.filter(job__name=watch_folders.JOB).count() == 1
-        watch_folders.step(Term(), now + timedelta(seconds=1))
-        assert Run.objects.filter(job__name=watch_folders.JOB).count() == 1
-        work_off(watch_folders.JOB)
-        watch_folders.step(Term(), now + timedelta(seconds=6))
-        assert Run.objects.filter(job__name=watch_folders.JOB).count() == 2
-
-    def test_without_folders_there_is_nothing_to_do(self, db: Any) -> None:
-        assert watch_folders.step(Term(), database_now()) is None
-        assert not Run.objects.exists()
 
 
 def test_the_fingerprint_changes_with_the_file(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ import pytest
 from assets.library import live
 from assets.models import Asset, AssetStep
 from assets.processing import steps
+from assets.tests.conftest import part
 from jobs.models import Run
-from nodes.models import Workload
 from scheduling.models import Booking
 from station.clock import database_now
-from station.models import Alert
 from station.term import Term
 
 pytestmark = pytest.mark.django_db
@@ -20,48 +19,9 @@ pytestmark = pytest.mark.django_db
 State = Asset.State
 
 
-def part(number: int, first: datetime, seconds: float, **more: Any) -> dict[str, Any]:
-    return {
-        "number": number,
-        "file": f"take-{number:03d}.ts",
-        "first_frame_at": first.isoformat(),
-        "last_frame_at": (first + timedelta(seconds=seconds)).isoformat(),
-        "frames": round(seconds * 25),
-        "bytes": round(seconds * 1000),
-        "seconds": seconds,
-        "end_reason": "",
-        **more,
-    }
-
-
 @pytest.fixture(autouse=True)
 def real_tolerance(settings: Any) -> None:
     settings.TOLERATED_GAP_SECONDS = 5.0
-
-
-@pytest.fixture
-def booking(project: Any) -> Booking:
-    """A minute that began 40 seconds ago and records."""
-    from nodes.models import Node
-    from scheduling.models import Recorder
-
-    now = database_now()
-    node = Node.objects.create(name="n", address="process", media_dir="/srv/media")
-    recorder = Recorder.objects.create(name="Studio A", project=project, source_type="test", node=node)
-    opens = now - timedelta(seconds=40)
-    return Booking.objects.create(
-        recorder=recorder,
-        state=Booking.State.RECORDING,
-        starts_at=opens,
-        ends_at=opens + timedelta(minutes=1),
-        opens_at=opens,
-        closes_at=opens + timedelta(minutes=1),
-        folder="news/studio-a",
-        file_name="take",
-        parts=[part(1, opens, 39, node=node.pk)],
-        size_bytes=39000,
-        frames=975,
-    )
 
 
 def end(booking: Booking, state: str = Booking.State.COMPLETED) -> datetime:
@@ -183,87 +143,6 @@ def test_one_that_throws_does_not_stop_the_others(booking: Booking, monkeypatch:
     live.step(Term(), now)
     assert Asset.objects.get(booking=second).state == State.PROCESSING
     assert Booking.objects.get(pk=booking.pk).filed_at is None  # tried again next time
-
-
-# --- stale ---
-
-
-def age(asset: Asset, minutes: float) -> None:
-    Asset.objects.filter(pk=asset.pk).update(state_since_at=database_now() - timedelta(minutes=minutes))
-
-
-def stand_still(booking: Booking, minutes: float) -> None:
-    """Its last frame came so long ago."""
-    booking.parts[0]["last_frame_at"] = (database_now() - timedelta(minutes=minutes)).isoformat()
-    Booking.objects.filter(pk=booking.pk).update(parts=booking.parts)
-
-
-def test_a_healthy_long_recording_is_never_touched(booking: Booking) -> None:
-    """A-02: five hours old, and its last frame came a moment ago."""
-    live.follow(booking, database_now())
-    age(Asset.objects.get(), 300)
-    stand_still(booking, 0.1)
-    live.step(Term(), database_now())
-    assert Asset.objects.get().state == State.LIVE
-
-
-def test_without_progress_for_two_hours_it_is_an_error(booking: Booking) -> None:
-    """A-02: and somebody is told."""
-    live.follow(booking, database_now())
-    age(Asset.objects.get(), 130)
-    stand_still(booking, 125)
-    live.step(Term(), database_now())
-    asset = Asset.objects.get()
-    assert asset.state == State.ERROR
-    assert "125 minutes" in asset.error
-    assert Alert.objects.filter(key=f"stale:{asset.owner}").exists()
-
-
-def test_just_below_the_limit_it_is_still_live(booking: Booking) -> None:
-    """A-02"""
-    live.follow(booking, database_now())
-    age(Asset.objects.get(), 130)
-    stand_still(booking, 119)
-    live.step(Term(), database_now())
-    assert Asset.objects.get().state == State.LIVE
-
-
-def test_a_worker_that_makes_progress_keeps_it_alive(booking: Booking) -> None:
-    """A-02: its workload's word counts, too."""
-    live.follow(booking, database_now())
-    now = database_now()
-    Workload.objects.create(
-        owner=booking.owner,
-        generation=1,
-        node=booking.recorder.node,
-        name="w",
-        program="capture",
-        control_port=9600,
-        state=Workload.State.RUNNING,
-        created_at=now,
-        progress_at=now,
-    )
-    age(Asset.objects.get(), 300)
-    stand_still(booking, 300)
-    live.step(Term(), now)
-    assert Asset.objects.get().state == State.LIVE
-
-
-def test_when_the_picture_comes_back_it_is_live_again(booking: Booking) -> None:
-    """A-02"""
-    test_without_progress_for_two_hours_it_is_an_error(booking)
-    stand_still(booking, 0)
-    live.follow(booking, database_now())
-    asset = Asset.objects.get()
-    assert asset.state == State.LIVE
-    assert not Alert.objects.filter(key=f"stale:{asset.owner}", state="open").exists()
-
-
-def test_an_error_that_ends_is_filed_all_the_same(booking: Booking) -> None:
-    """A-02: nothing recorded is ever lost to a verdict."""
-    test_without_progress_for_two_hours_it_is_an_error(booking)
-    live.follow(booking, end(booking, "partial"))
-    assert Asset.objects.get().state == State.PROCESSING
 
 
 def test_a_rehearsal_makes_no_assets(booking: Booking) -> None:

@@ -1,6 +1,5 @@
 """Processing: every step a run, each done once in effect, again on request; ready when all is over (A-05)."""
 
-import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from assets.models import Asset, AssetPart, AssetStep
 from assets.processing import steps
 from jobs.models import Run
 from jobs.runs.finishing import Failure
-from jobs.runs.queue import cancel
 from station.clock import database_now
 from station.models import Alert
 from station.models.alert import Severity
@@ -194,66 +192,6 @@ def test_a_failed_proxy_leaves_the_asset_usable(asset: Asset, monkeypatch: Any) 
     assert Alert.objects.get(key=f"processing:{asset.owner}").severity == Severity.WARNING
 
 
-def test_each_step_can_be_done_again(asset: Asset) -> None:
-    """A-05: the asset stays ready meanwhile, and the result is written anew."""
-    process(asset)
-    (locations.products_dir(asset.pk) / locations.PROXY).unlink()
-    assert steps.again(asset, [Kind.PROXY], now=database_now(), by="anna") == 1
-    asset.refresh_from_db()
-    assert asset.state == State.READY
-    work_off(*STEPS)
-    assert locations.product(asset.pk, locations.PROXY) is not None
-    assert asset.steps.get(kind=Kind.PROXY).times_done == 1
-
-
-def test_asked_for_twice_it_is_done_once(asset: Asset) -> None:
-    now = database_now()
-    assert steps.order(asset, [Kind.CHECKSUM], now=now, by="a") == 1
-    assert steps.order(asset, [Kind.CHECKSUM], now=now, by="b") == 0
-    assert Run.objects.filter(job__name="assets.checksum").count() == 1
-
-
-def test_an_outcome_written_before_a_crash_is_not_written_again(asset: Asset) -> None:
-    """A-05: the worker died between the outcome and the end of its run; whoever takes it over finds it done."""
-    steps.order(asset, [Kind.CHECKSUM], now=database_now(), by="test")
-    worker = HandWorker("assets.checksum")
-    claimed = worker.claim()[0]
-    worker.execute(claimed)  # and never finished
-    Run.objects.filter(pk=claimed.id).update(state=Run.State.QUEUED, token=None)
-    second = worker.claim()[0]
-    outcome = worker.execute(second)
-    assert "before its worker died" in json.dumps(outcome.result)
-    assert asset.steps.get().times_done == 1
-
-
-def test_who_lost_the_run_cannot_write_its_outcome(asset: Asset) -> None:
-    """A-05: a frozen worker comes back after another took over."""
-    steps.order(asset, [Kind.CHECKSUM], now=database_now(), by="test")
-    worker = HandWorker("assets.checksum")
-    old = worker.claim()[0]
-    Run.objects.filter(pk=old.id).update(state=Run.State.QUEUED, token=None)
-    new = worker.claim()[0]
-    outcome = worker.execute(old)
-    assert isinstance(outcome, Failure)
-    assert asset.steps.get().times_done == 0
-    worker.finish(new, worker.execute(new))
-    assert asset.steps.get().times_done == 1
-
-
-def test_a_step_whose_run_was_cancelled_does_not_stick(asset: Asset) -> None:
-    from assets.library import live
-
-    steps.order(asset, [Kind.PROBE], now=database_now(), by="test")
-    cancel(Run.objects.get(), by="anna")
-    live.step(Term(), database_now())
-    asset.refresh_from_db()
-    assert asset.state == State.ERROR
-    assert asset.steps.get().failed_at is not None
-    steps.again(asset, [Kind.PROBE], now=database_now(), by="anna")
-    asset.refresh_from_db()
-    assert asset.state == State.PROCESSING
-
-
 def test_drafts_of_a_killed_worker_are_swept(asset: Asset) -> None:
     folder = locations.products_dir(asset.pk) / ".proxy.mp4-abc123"
     folder.mkdir(parents=True)
@@ -303,42 +241,3 @@ def test_the_library_leaves_room_for_recordings(asset: Asset, settings: Any) -> 
     settings.LIBRARY_FREE_MB = 10**9
     with pytest.raises(locations.NoRoom, match="kept for recordings"):
         locations.check_room()
-
-
-def test_a_probe_retried_by_hand_brings_the_asset_back(asset: Asset) -> None:
-    """Whoever presses Retry on the run instead of Process again."""
-    Asset.objects.filter(pk=asset.pk).update(state=State.ERROR, error="it was not there")
-    asset.refresh_from_db()
-    process(asset)
-    assert asset.state == State.READY
-    assert asset.error == ""
-
-
-def test_a_second_look_that_fails_takes_nothing_from_a_good_clip(asset: Asset, monkeypatch: Any) -> None:
-    """A-05: another worker's ffmpeg is broken; yesterday's clip can be played and delivered all the same."""
-    from assets.files import decoding, probing
-
-    process(asset)
-
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise decoding.NotDecoded("Invalid data found")
-
-    monkeypatch.setattr(probing, "run_ffmpeg", refuse)
-    assert steps.again(asset, [Kind.PROBE], now=database_now(), by="anna") == 1
-    work_off(*STEPS)
-    asset.refresh_from_db()
-    assert asset.state == State.READY
-    assert Run.objects.filter(job__name="assets.probe", state=Run.State.FAILED).count() == 1
-    assert asset.parts.get().is_readable
-
-
-def test_a_ready_clip_of_which_a_part_is_found_to_be_bad_is_partial(settings: Any, project: Any, media: Path) -> None:
-    """A-05: "Process again" tells the truth in both directions."""
-    good = [make_clip(media / "take" / f"{number}.ts", 2) for number in (1, 2)]
-    asset = make_asset(settings, project, *good)
-    process(asset)
-    assert asset.state == State.READY
-    Asset.objects.filter(pk=asset.pk).update(is_complete=False)
-    asset.refresh_from_db()
-    steps.settle(asset, database_now())
-    assert asset.state == State.PARTIAL

@@ -1,7 +1,6 @@
 """Retention by age, count and room; hold, trash, where-used, withdraw and replace (A-07, A-08)."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from assets.library import retention, usage
 from assets.library.usage import Use
 from assets.models import Asset, Delivery, RetentionRule
 from station.clock import database_now
-from testing.library import make_asset
 
 pytestmark = pytest.mark.django_db
 
@@ -42,22 +40,6 @@ def users(settings: Any) -> Playlists:
     settings.ASSET_USERS = ["assets.tests.test_retention.playlists"]
     playlists.used = {}
     return playlists
-
-
-@pytest.fixture
-def old(settings: Any, project: Any, media: Path) -> list[Asset]:
-    """Ten assets, one a day, the first ten days old."""
-    now, made = database_now(), []
-    for number in range(10):
-        path = media / "take" / f"{number}.ts"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"x" * 1000)
-        when = now - timedelta(days=10 - number)
-        asset = make_asset(
-            settings, project, path, state=State.READY, created_at=when, title=f"Day {number}", size_bytes=1000
-        )
-        made.append(asset)
-    return made
 
 
 def rule(project: Any, **fields: Any) -> RetentionRule:
@@ -179,25 +161,6 @@ def test_only_what_was_delivered(project: Any, old: list[Asset], destination: An
     assert trashed() == ["Day 0"]
 
 
-def test_after_its_days_in_the_trash_the_files_are_gone(project: Any, old: list[Asset]) -> None:
-    """A-07: the row stays, with its history."""
-    rule(project, max_count=9, trash_days=3)
-    path = locations.path_of(old[0].parts.get())
-    products = locations.products_dir(old[0].pk)
-    products.mkdir(parents=True)
-    (products / "poster.jpg").write_bytes(b"x")
-    now = database_now()
-    retention.apply(now)
-    retention.apply(now + timedelta(days=2.9))
-    assert path.exists()
-    assert retention.apply(now + timedelta(days=3.1))["purged"] == 1
-    assert not path.exists()
-    assert not products.exists()
-    asset = Asset.objects.get(pk=old[0].pk)
-    assert asset.state == State.DELETED
-    assert [event.note for event in asset.events.all()][-1] == "its days in the trash are over"
-
-
 def test_until_then_it_can_be_restored(project: Any, old: list[Asset]) -> None:
     """A-07"""
     retention.trash(old[0], reason="by mistake", now=database_now(), by="anna")
@@ -223,17 +186,6 @@ def test_the_dry_run_says_what_goes_when_and_what_stays_why(project: Any, old: l
     assert told["Day 1"][0]
     assert {"Day 0", "Day 1", "Day 2"} <= set(told) <= {"Day 0", "Day 1", "Day 2", "Day 3"}
     assert not Asset.objects.filter(trashed_at__isnull=False).exists()
-
-
-def test_a_file_of_another_place_is_never_deleted(project: Any, old: list[Asset], tmp_path: Path) -> None:
-    """S-04: a path that leads out is not followed, not even to delete."""
-    precious = tmp_path / "precious"
-    precious.write_text("x")
-    old[0].parts.update(path="../precious")
-    retention.trash(old[0], reason="x", now=database_now(), by="anna", days=0)
-    retention.apply(database_now() + timedelta(minutes=1))
-    assert precious.exists()
-    assert Asset.objects.get(pk=old[0].pk).state == State.DELETED
 
 
 def test_a_rule_must_say_something(project: Any) -> None:
@@ -276,37 +228,6 @@ def test_what_cannot_replace_it(old: list[Asset], project: Any) -> None:
         with pytest.raises(usage.NotPossible):
             usage.withdraw(old[0], reason="x", replacement=replacement, now=database_now(), by="anna")
     assert old[0].withdrawn_at is None
-
-
-def test_a_crash_between_the_mark_and_the_files_is_ended_by_the_next_round(project: Any, old: list[Asset]) -> None:
-    """A-07: what is deleted is gone from the disk, too, in the end."""
-    path = locations.path_of(old[0].parts.get())
-    Asset.objects.filter(pk=old[0].pk).update(state=State.DELETED, trashed_at=database_now())
-    retention.apply(database_now())
-    assert not path.exists()
-    assert Asset.objects.get(pk=old[0].pk).files_gone_at is not None
-
-
-def test_a_folder_that_is_not_mounted_is_no_proof_that_files_are_gone(
-    project: Any, old: list[Asset], settings: Any, tmp_path: Path
-) -> None:
-    """A-07: they are deleted when it is back."""
-    path = locations.path_of(old[0].parts.get())
-    now = database_now()
-    Asset.objects.filter(pk=old[0].pk).update(state=State.DELETED, trashed_at=now, state_since_at=now)
-    away = tmp_path / "away"
-    settings.RECORDINGS_DIR.rename(away)
-    settings.RECORDINGS_DIR.mkdir()
-    retention.apply(database_now())
-    assert Asset.objects.get(pk=old[0].pk).files_gone_at is None
-    (settings.RECORDINGS_DIR / "stray").touch()  # something else lies in the mount point
-    retention.apply(database_now())
-    assert Asset.objects.get(pk=old[0].pk).files_gone_at is None
-    (settings.RECORDINGS_DIR / "stray").unlink()
-    settings.RECORDINGS_DIR.rmdir()
-    away.rename(settings.RECORDINGS_DIR)
-    retention.apply(database_now())
-    assert not path.exists()
 
 
 def test_while_it_is_recorded_nothing_goes(project: Any, old: list[Asset]) -> None:

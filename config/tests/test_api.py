@@ -36,11 +36,6 @@ class Caller:
 
 
 @pytest.fixture
-def sport() -> Project:
-    return Project.objects.create(name="Sport", slug="sport")
-
-
-@pytest.fixture
 def house(project: Any, sport: Project) -> dict[str, Any]:
     now = database_now()
     made: dict[str, Any] = {}

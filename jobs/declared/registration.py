@@ -85,7 +85,7 @@ def place(job: Job, now: datetime) -> None:
             _place(job, scopes, upcoming)
     except (OperationalError, InterfaceError):
         raise  # the database is away: that is no fault of the job
-    except Exception as error:  # whatever a provider does hurts this job only, and is told; its known scopes go on
+    except Exception as error:  # noqa: BLE001  a provider's fault hurts this job only; its known scopes go on
         note_trouble(job, error, now, is_plannable=True)
         return
     _note_good(job, now)

@@ -151,7 +151,7 @@ class HeavyLane:
         attempt.began = time.monotonic()
         try:
             outcome = self._execute(attempt)
-        except Exception as error:  # a process that cannot be made is a failure of this run only
+        except Exception as error:  # noqa: BLE001  a process that cannot be made fails this run only
             outcome = Failure(Fault.HANDLER_CRASH, f"Its process could not be run: {type(error).__name__}: {error}")
         with self._lock:
             self.busy -= 1

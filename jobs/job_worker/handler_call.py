@@ -37,9 +37,9 @@ def call(spec: JobSpec, context: RunContext, stored: Any) -> Outcome:
         return Failure(Fault.HOPELESS, str(error))
     except BadPayload as error:
         return Failure(Fault.HANDLER_ERROR, f"What the handler answered cannot be stored: {error}")
-    except Exception as error:  # a handler may fail in any way; each ends as a readable row
+    except Exception as error:  # noqa: BLE001  a handler may fail in any way; each ends as a readable row
         return Failure(Fault.HANDLER_ERROR, describe(error))
-    except BaseException as error:  # sys.exit and the like, from a handler, are failures of the work
+    except BaseException as error:  # noqa: BLE001  sys.exit in a handler is a failure of the work
         return Failure(Fault.HANDLER_ERROR, f"The handler tried to end its process: {describe(error)}")
 
 

@@ -29,6 +29,19 @@ FINAL = {Fault.BAD_PAYLOAD, Fault.POISON, Fault.HOPELESS}
 WAKE = """SELECT pg_notify('airlock_runs', '') WHERE EXISTS (
               SELECT FROM jobs_run WHERE job_id = ANY(%s) AND state = 'queued')"""
 
+# What write_end sets; the values come with each row.
+END_CHANGES = {
+    "attempts_forgiven": "attempts_forgiven + %(forgiven)s",
+    "run_at": "%(run_at)s",
+    "error_code": "%(code)s",
+    "error": "%(text)s",
+    "errors": "%(errors)s",
+    "orphaned_times": "%(orphaned)s",
+    "finished_at": "%(finished)s",
+    "token": "NULL",
+    "leased_until_at": "NULL",
+}
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -36,6 +49,21 @@ class Failure:
 
     code: str
     text: str
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an attempt ended, and under which conditions that may be written."""
+
+    failure: Failure
+    run: Claimed | Run
+    backoff: timedelta
+    now: datetime
+    by: str = SCHEDULER
+    orphaned_times: int = 0
+    guard: str = "true"  # SQL; may name %(lease)s
+    lease: datetime | None = None
+    skip_locked: bool = False
 
 
 def succeed(runs: Sequence[Claimed], results: Sequence[Any], *, now: datetime, by: str) -> set[int]:
@@ -70,17 +98,19 @@ def fail(run: Claimed, failure: Failure, backoff: timedelta, *, now: datetime, b
 def write_verdict(
     pk: int, token: UUID | None, failure: Failure, run: Claimed | Run, backoff: timedelta, *, now: datetime, **how: Any
 ) -> str | None:
-    """As the code says; but what somebody wanted cancelled is not tried again, however it ended (J-25)."""
-    # Stopping its worker is nobody's fault: it costs no attempt.
+    """Write what the code says. A run that somebody wants cancelled is not tried again, however it ended (J-25).
+
+    `how`: the other fields of Ending.
+    """
+    ending = Ending(failure, run, backoff, now, **how)
+    # A job worker that is stopped costs the run no attempt.
     left = run.attempts_left or (1 if failure.code == Fault.WORKER_STOPPED else 0)
     to = verdict(failure.code, attempts_left=left, is_reentrant=run.is_reentrant)
     if to != State.RETRY:
-        return to if write_end(pk, token, to, failure, run, backoff, now=now, **how) else None
-    guard = how.pop("guard", "true")
-    wanted, unwanted = f"{guard} AND cancel_requested_at IS NULL", f"{guard} AND cancel_requested_at IS NOT NULL"
-    if write_end(pk, token, to, failure, run, backoff, now=now, guard=wanted, **how):
+        return to if write_end(pk, token, to, ending) else None
+    if write_end(pk, token, to, ending, "cancel_requested_at IS NULL"):
         return to
-    if write_end(pk, token, State.CANCELLED, failure, run, backoff, now=now, guard=unwanted, **how):
+    if write_end(pk, token, State.CANCELLED, ending, "cancel_requested_at IS NOT NULL"):
         return State.CANCELLED
     return None
 
@@ -94,54 +124,31 @@ def verdict(code: str, *, attempts_left: int, is_reentrant: bool) -> str:
     return State.RETRY
 
 
-def write_end(
-    pk: int,
-    token: UUID | None,
-    to: str,
-    failure: Failure,
-    run: Claimed | Run,
-    backoff: timedelta,
-    *,
-    now: datetime,
-    by: str = SCHEDULER,
-    guard: str = "true",
-    orphaned_times: int = 0,
-    lease: datetime | None = None,
-    skip_locked: bool = False,
-) -> bool:
-    """One row from running to its next state, if the token is still the one we know."""
-    text = plain(redact(failure.text))[:ERROR_LENGTH]
-    error = {"attempt": run.attempt, "at": now.isoformat(), "code": str(failure.code), "text": text}
+def write_end(pk: int, token: UUID | None, to: str, ending: Ending, condition: str = "true") -> bool:
+    """Move one row from running to its next state, if its token is still the one we know and the condition holds."""
+    now, run, code = ending.now, ending.run, str(ending.failure.code)
+    text = plain(redact(ending.failure.text))[:ERROR_LENGTH]
+    error = {"attempt": run.attempt, "at": now.isoformat(), "code": code, "text": text}
     moved = Run.move_batch(
         [pk],
         State.RUNNING,
         to,
         now=now,
-        by=by,
-        note=f"{failure.code}: {text}" if text else str(failure.code),
+        by=ending.by,
+        note=f"{code}: {text}" if text else code,
         is_durable=True,
-        at_most=1 if skip_locked else None,
-        guard=f"token IS NOT DISTINCT FROM %(token)s::uuid AND {guard}",
-        changes={
-            "attempts_forgiven": "attempts_forgiven + %(forgiven)s",
-            "run_at": "%(run_at)s",
-            "error_code": "%(code)s",
-            "error": "%(text)s",
-            "errors": "%(errors)s",
-            "orphaned_times": "%(orphaned)s",
-            "finished_at": "%(finished)s",
-            "token": "NULL",
-            "leased_until_at": "NULL",
-        },
+        at_most=1 if ending.skip_locked else None,
+        guard=f"token IS NOT DISTINCT FROM %(token)s::uuid AND {ending.guard} AND {condition}",
+        changes=END_CHANGES,
         values={
             "token": token,
-            "forgiven": int(failure.code == Fault.WORKER_STOPPED and to == State.RETRY),
-            "lease": lease,
-            "run_at": now + backoff if to == State.RETRY else run.run_at,
-            "code": str(failure.code),
+            "forgiven": int(code == Fault.WORKER_STOPPED and to == State.RETRY),
+            "lease": ending.lease,
+            "run_at": now + ending.backoff if to == State.RETRY else run.run_at,
+            "code": code,
             "text": text,
             "errors": Jsonb([*run.errors, error][-ERRORS_KEPT:]),
-            "orphaned": orphaned_times,
+            "orphaned": ending.orphaned_times,
             "finished": None if to == State.RETRY else now,
         },
     )

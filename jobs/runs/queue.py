@@ -107,7 +107,7 @@ def job_id(name: str) -> int:
     return found if found is not None else upsert(spec_of(name)).pk
 
 
-def enqueue(
+def enqueue(  # noqa: PLR0913  one keyword for each column a caller may set
     name: str,
     payload: Any = None,
     *,

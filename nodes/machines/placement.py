@@ -68,7 +68,7 @@ def lacks_room(node: Node, needs: Needs) -> bool:
     return node.free_bytes is not None and node.free_bytes < needs.room_bytes
 
 
-def why_not(node: Node, needs: Needs, now: datetime) -> str:
+def why_not(node: Node, needs: Needs, now: datetime) -> str:  # noqa: PLR0911  a return for each reason
     """Empty if the node can take the work, else the reason in words."""
     missing = needs.labels - node.label_set
     if missing:

@@ -29,7 +29,7 @@ def latest(owner: str) -> Workload | None:
     return Workload.objects.of(owner).select_related("node").defer("spec").first()
 
 
-def want(
+def want(  # noqa: PLR0913  (one row, one column each)
     owner: str,
     *,
     node: Node,

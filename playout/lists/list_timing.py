@@ -139,7 +139,7 @@ def misfits_of(item: PlaylistItem, channels: Sequence[Channel]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def faults_of(item: PlaylistItem) -> list[str]:
+def faults_of(item: PlaylistItem) -> list[str]:  # noqa: PLR0911  a return for each fault
     """What is wrong with one item by itself."""
     if item.kind == item.Kind.LIVE:
         return [] if item.length_seconds or item.start_time else ["has no length: it stays on until somebody goes on"]

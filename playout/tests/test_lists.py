@@ -3,21 +3,18 @@
 import json
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from django.core.exceptions import ValidationError
 
 from assets.library.usage import uses_of, withdraw
 from assets.models import Asset, AssetPart
-from playout.asrun import collection, exports
 from playout.channels.outputs import config_of, parse_output, port_needed
-from playout.lists import imports
 from playout.lists.broadcast_days import begin_of, day_of, moment_on
 from playout.lists.copies import DayTaken, copy_to
 from playout.lists.list_timing import on_air_today, plan, plan_of
 from playout.lists.rundown import rundown_of
-from playout.models import AsRunEntry, Channel, ChannelOutput, Playlist, PlaylistItem
+from playout.models import Channel, ChannelOutput, Playlist, PlaylistItem
 from scheduling.models import Recorder
 from station.clock import database_now
 
@@ -266,155 +263,3 @@ def test_what_is_in_a_list_is_used_and_can_be_replaced(channel: Channel, project
     assert withdraw(clip, reason="rights", now=database_now(), by="anna", replacement=other) == 3
     assert {item.asset for item in playlist.items.all()} == {other}
     assert uses_of([clip.pk])[clip.pk] == []
-
-
-LINE = {"kind": "asset", "title": "Clip", "from_seconds": 0.0, "frames": 0, "repeats": 0, "reason": "", "note": ""}
-
-
-def line(key: str, began: datetime, ended: datetime | None = None, **more: Any) -> dict[str, Any]:
-    moments = {"started_at": began.isoformat(), "ended_at": ended.isoformat() if ended else None}
-    return {**LINE, "key": key, "asset": None, "generation": 1, "seq": 1, **moments, **more}
-
-
-def test_as_run_told_twice_is_written_once_and_only_one_is_open(channel: Channel) -> None:
-    """P-10: append-only, one open entry per channel."""
-    now = database_now()
-    collection.write(channel, line("1", now), {})
-    collection.write(channel, line("1", now), {})
-    collection.write(channel, line("2", now + timedelta(seconds=5), seq=2), {})
-    first, second = AsRunEntry.objects.order_by("seq")
-    assert (first.reason, first.ended_at) == ("lost", now + timedelta(seconds=5))
-    assert second.ended_at is None
-    collection.write(channel, line("1", now, now + timedelta(seconds=4), reason="played", frames=100), {})
-    first.refresh_from_db()
-    assert (first.reason, first.frames) == ("played", 100), "what the worker knows is better than what we guessed"
-    assert collection.close_open(channel, now + timedelta(seconds=9), "lost", "gone") == 1
-    collection.write(channel, line("2", now + timedelta(seconds=5), seq=2), {})
-    second.refresh_from_db()
-    assert second.reason == "lost", "an old word does not open it again"
-    assert AsRunEntry.objects.count() == 2
-
-
-def test_what_is_on_stays_on_though_something_else_was_passed_over_meanwhile(channel: Channel) -> None:
-    """P-10: a fixed start that could not be shown leaves an entry that began later; the film goes on."""
-    now = database_now()
-    collection.write(channel, line("film", now, frames=100), {})
-    collection.write(
-        channel, line("bad", now + timedelta(seconds=5), now + timedelta(seconds=5), seq=2, reason="bad"), {}
-    )
-    collection.write(channel, line("film", now, frames=250), {})
-    film = AsRunEntry.objects.get(seq=1)
-    assert (film.ended_at, film.frames, film.reason) == (None, 250, "")
-
-
-@pytest.mark.parametrize("is_late", [False, True])
-def test_what_a_lost_worker_showed_ends_with_its_last_known_frame(channel: Channel, is_late: bool) -> None:
-    """P-08, P-10: the time off air is nobody's; told before its successor's lines, or by its successor afterwards."""
-    now = database_now()
-    lines = [line("1", now, frames=100), line("1", now + timedelta(seconds=30), generation=2)]
-    for told in reversed(lines) if is_late else lines:
-        collection.write(channel, told, {})
-    first = AsRunEntry.objects.get(generation=1)
-    assert (first.ended_at, first.reason) == (now + timedelta(seconds=4), "lost")
-    assert AsRunEntry.objects.get(generation=2).ended_at is None
-
-
-def test_as_run_knows_planned_and_actual_and_is_exported(channel: Channel, project: Any, client: Any) -> None:
-    """P-10: CSV, JSON, a page to print; formulas stay words."""
-    clip = make_asset(project, "=Clip <b>", 60)
-    playlist = make_list(project, {"asset": clip}, {"asset": clip}, channel=channel, on=DAY)
-    second = playlist.items.order_by("position")[1]
-    began = begin_of(DAY) + timedelta(seconds=61.5)
-    ended = began + timedelta(seconds=60)
-    told = line(str(second.pk), began, ended, title=clip.title, reason="played", note="fine")
-    collection.write(channel, told, {})
-    entry = AsRunEntry.objects.get()
-    assert entry.planned_at == begin_of(DAY) + timedelta(seconds=60)
-    [row] = [exports.row_of(each) for each in exports.entries_of(channel, DAY)]
-    assert (row["difference"], row["seconds"], row["reason"]) == (1.5, 60.0, "played")
-    assert exports.entries_of(channel, DAY - timedelta(days=1)) == []
-    assert "'=Clip" in exports.as_csv([entry])
-    from django.contrib.auth.models import User
-
-    client.force_login(User.objects.create_superuser("boss"))
-    for form, kind in (("csv", "text/csv"), ("json", "application/json"), ("html", "text/html")):
-        answer = client.get(f"/channels/{channel.pk}/as-run/{DAY}.{form}")
-        assert answer.status_code == 200
-        assert answer["Content-Type"].startswith(kind)
-        assert b"Clip" in answer.content
-    assert b"<b>" not in client.get(f"/channels/{channel.pk}/as-run/{DAY}.html").content
-    for bad in ("nonsense.csv", f"{DAY}.exe", "2026-13-40.csv"):
-        assert client.get(f"/channels/{channel.pk}/as-run/{bad}").status_code == 404
-
-
-def test_the_plan_is_a_programme_guide(channel: Channel, project: Any) -> None:
-    """P-10: XMLTV ahead."""
-    clip = make_asset(project, "News & more\x01", 1800)
-    make_list(project, {"asset": clip}, {"asset": clip}, channel=channel, on=DAY)
-    root = ElementTree.fromstring(exports.as_xmltv(channel, begin_of(DAY)))
-    programmes = root.findall("programme")
-    assert [each.get("start") for each in programmes] == ["20261117060000 +0100", "20261117063000 +0100"]
-    assert programmes[0].findtext("title") == "News & more"
-
-
-FILES = {
-    "list.m3u": "#EXTM3U\n#EXTINF:60,First\nmedia/one-1.mp4\nTwo\n",
-    "list.xspf": '<playlist xmlns="http://xspf.org/ns/0/"><trackList><track><location>file:///x/one-1.mp4</location>'
-    "</track><track><title>Two</title></track></trackList></playlist>",
-    "list.csv": "title,in,out\none,0:00:05,20\nTwo,,\n",
-    "list.json": '{"items": [{"file": "one-1.mp4", "in": 5, "out": "0:20"}, {"title": "Two"}]}',
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_list_is_read_from_other_systems_files(name: str, project: Any) -> None:
-    """P-12: M3U, XSPF, CSV, JSON."""
-    make_asset(project, "one")
-    make_asset(project, "Two")
-    playlist = make_list(project)
-    preview = imports.look(imports.read(name, FILES[name].encode()), Asset.objects.all())
-    assert preview.problems == []
-    assert imports.save(preview, playlist) == 2
-    assert [item.asset.title for item in playlist.items.all() if item.asset] == ["one", "Two"]
-    if name.endswith(("csv", "json")):
-        first = playlist.items.first()
-        assert first is not None
-        assert (first.in_seconds, first.out_seconds) == (5.0, 20.0)
-
-
-def test_bad_lines_are_listed_and_nothing_is_half_imported(project: Any) -> None:
-    """P-12, S-07."""
-    make_asset(project, "one")
-    make_asset(project, "twin")
-    make_asset(project, "twin")
-    playlist = make_list(project, {"asset": make_asset(project, "kept")})
-    content = b"title,in,out\none,,\nmissing,,\none,10,5\none,abc,\ntwin,,\n,,\n"
-    preview = imports.look(imports.read("bad.csv", content), Asset.objects.all())
-    assert [number for number, _ in preview.problems] == [3, 4, 5, 6, 7]
-    assert "not in the library" in preview.problems[0][1]
-    assert "several" in preview.problems[3][1]
-    with pytest.raises(ValueError):
-        imports.save(preview, playlist)
-    assert [item.shown_title for item in playlist.items.all()] == ["kept"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("x.exe", b"one"),
-        ("x.m3u", b""),
-        ("x.m3u", b"\xff\xfe\x00"),
-        ("x.json", b"{"),
-        ("x.json", b'"text"'),
-        ("x.json", b"[" * 100_000),
-        ("x.xspf", b"<nonsense"),
-        ("x.xspf", b'<!DOCTYPE x [<!ENTITY a "b">]><playlist/>'),
-        ("x.csv", b"a,b\n1,2\n"),
-        ("x.csv", b"x" * 3_000_000),
-    ],
-)
-def test_files_that_make_no_sense_are_refused_in_words(name: str, content: bytes) -> None:
-    """P-12, S-07."""
-    with pytest.raises(imports.NotReadable) as refusal:
-        imports.read(name, content)
-    assert len(str(refusal.value)) > 10

@@ -25,7 +25,7 @@ class BookingRefused(Exception):
         self.winner, self.free_at = winner, free_at
 
 
-def book(
+def book(  # noqa: PLR0913  one keyword for each thing a caller may choose
     recorder: Recorder,
     starts_at: datetime,
     ends_at: datetime,

@@ -143,7 +143,7 @@ class Schedule(models.Model):
     def in_words(self) -> str:
         return describe(self.rule)
 
-    def clean(self) -> None:
+    def clean(self) -> None:  # noqa: C901  one check for each field, side by side
         """Everything that makes a rule unusable is said beside its field (S-07)."""
         wrong: dict[str, Any] = {}
         try:

@@ -110,7 +110,7 @@ def parse_source(source_type: str, text: str, examples: Mapping[Any, str] | None
     return _parse_url(kind, text, (examples or EXAMPLES)[kind])
 
 
-def _parse_url(kind: SourceType, text: str, example: str) -> Parsed:
+def _parse_url(kind: SourceType, text: str, example: str) -> Parsed:  # noqa: C901  a refusal for each part of a URL
     if any(ord(char) <= 32 or ord(char) == 127 for char in text):
         raise ValidationError("The address must not contain spaces or control characters.")
     try:

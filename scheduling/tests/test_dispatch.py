@@ -67,6 +67,7 @@ def make(project: Any, count: int, opens_in: float, length: float = 60.0, **fiel
     return Booking.objects.bulk_create(rows)
 
 
+@pytest.mark.slow
 def test_what_opens_soon_is_claimed_and_dispatched_on_its_instant(project: Any, office: Office) -> None:
     """R-04: claimed with the epoch ahead of time; not one is early, none is lost, none comes twice."""
     far = make(project, 1, opens_in=3600)
@@ -109,6 +110,7 @@ def test_the_step_says_when_the_next_one_is_to_be_claimed(project: Any, office: 
     assert office.turn(dispatcher) == later.opens_at - settings.ARM_AHEAD_SECONDS * SECOND
 
 
+@pytest.mark.slow
 def test_a_new_leader_takes_over_what_an_old_one_armed_and_the_old_one_can_start_nothing(
     project: Any, office: Office
 ) -> None:
@@ -133,6 +135,7 @@ def test_a_start_that_an_old_leader_began_is_begun_again(project: Any, office: O
     assert [(epoch, pk) for epoch, pk, _ in office.started] == [(4, booking.pk)]
 
 
+@pytest.mark.slow
 def test_one_that_is_cancelled_or_moved_after_it_was_armed_is_not_started(project: Any, office: Office) -> None:
     cancelled, moved, kept = make(project, 3, opens_in=6.0)
     office.lead(1)
@@ -183,6 +186,7 @@ def test_one_that_is_too_late_is_told_of_and_not_started(
     assert words in Alert.objects.get(key=f"{state}:{booking.owner}").text
 
 
+@pytest.mark.slow
 def test_a_lost_database_connection_only_delays_the_dispatch(project: Any, office: Office) -> None:
     """R-03: the dispatcher's backend is terminated in the moment before the instant."""
     bookings = make(project, 5, opens_in=4.0)

@@ -1,16 +1,13 @@
 """The pages of schedules and bookings: made, refused with a way out, changed, acted on (R-12, R-13, R-19, R-20)."""
 
-import re
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduling.bookings.calendars import MAX_BYTES, BadCalendar, feed_of, import_entries, make_feed, read_calendar
 from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder, Schedule
 from scheduling.recording.punctuality import days
@@ -21,23 +18,6 @@ pytestmark = [pytest.mark.django_db]
 
 State = Booking.State
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def camera(project: Any) -> Recorder:
-    return Recorder.objects.create(name="Cam", project=project, source_type="test")
-
-
-@pytest.fixture
-def boss(admin_user: User) -> Client:
-    client = Client()
-    client.force_login(admin_user)
-    return client
-
-
-@pytest.fixture
-def noon() -> datetime:
-    return (timezone.now() + timedelta(days=1)).replace(minute=0, second=0, microsecond=0)
 
 
 def form(recorder: Recorder, starts_at: datetime, ends_at: datetime, title: str = "") -> dict[str, Any]:
@@ -177,98 +157,6 @@ def test_filters_answer(boss: Client, camera: Recorder, noon: datetime, query: s
     assert ("Zebras" in page.content.decode()) is (query in {"when=next7", "when=nonsense"})
 
 
-def rule(recorder: Recorder, **changes: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "name": "Evening",
-        "recorder": recorder.pk,
-        "kind": "daily",
-        "zone": "Europe/Berlin",
-        "first_on": "2026-01-01",
-        "start_time": "20:15",
-        "length": "1:30:00",
-        "ends": "wall",
-        "late_start": "start",
-        "min_useful_seconds": "30",
-        "overlap": "skip",
-        "cron": "",
-        "until_on": "",
-        "count": "",
-        "pad_before_seconds": "",
-        "pad_after_seconds": "",
-        "max_late_seconds": "",
-    }
-    return {**values, **changes}
-
-
-def fourteen(schedule: Schedule, state: str) -> bool:
-    """Of the days to come; in the evening one that is open now is there, too."""
-    return schedule.bookings.filter(state=state, starts_at__gt=timezone.now()).count() == 14
-
-
-def test_a_schedule_is_saved_planned_and_told_in_words(boss: Client, camera: Recorder) -> None:
-    """R-09, R-12."""
-    url = reverse("admin:scheduling_schedule_add")
-    page = boss.post(url, rule(camera), follow=True).content.decode()
-    schedule = Schedule.objects.get()
-    assert "Every day at 20:15, Europe/Berlin" in page
-    assert fourteen(schedule, State.PLANNED)
-    assert schedule.created_by == "boss"
-
-    change = reverse("admin:scheduling_schedule_change", args=[schedule.pk])
-    page = boss.post(change, rule(camera, start_time="20:30"), follow=True).content.decode()
-    assert re.search("1[45] taken back", page)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"kind": "cron", "cron": "61 * * * *"}, "must be between 0 and 59"),
-        ({"kind": "cron", "cron": "0 0 31 2 *"}, "No day in the calendar"),
-        ({"zone": "Factory"}, "Factory is not one of the available choices"),
-        ({"kind": "weekly"}, "Choose at least one day."),
-        ({"start_time": ""}, "At what time does it start?"),
-        ({"length": "0"}, "Between one second and seven days."),
-        ({"until_on": "2025-01-01"}, "The last day comes before the first."),
-        ({"count": "0"}, "greater than or equal to 1"),
-        ({"length": "tomorrow"}, "Enter a valid duration."),
-    ],
-)
-def test_a_bad_rule_is_explained_beside_its_field(boss: Client, camera: Recorder, changes: dict, words: str) -> None:
-    """S-07: nothing is stored."""
-    page = boss.post(reverse("admin:scheduling_schedule_add"), rule(camera, **changes)).content.decode()
-    assert words in page
-    assert not Schedule.objects.exists()
-
-
-def test_the_form_shows_the_next_ten_and_the_change_days(boss: Client, camera: Recorder) -> None:
-    page = boss.get(reverse("schedule-preview"), rule(camera, start_time="02:30")).content.decode()
-    assert page.count("<tr") == 11
-    assert "Every day at 02:30" in page
-    assert "the clocks go" in page
-    weekly = boss.get(
-        reverse("schedule-preview"), {**rule(camera, kind="weekly"), "weekdays": ["5", "0"]}
-    ).content.decode()
-    assert "Every Monday, Saturday at 20:15" in weekly
-    broken = boss.get(reverse("schedule-preview"), rule(camera, kind="cron", cron="x")).content.decode()
-    assert "Not complete yet." in broken
-    assert "Fill in" in boss.get(reverse("admin:scheduling_schedule_add")).content.decode()
-
-
-def test_pause_resume_and_delete_by_button(boss: Client, camera: Recorder) -> None:
-    boss.post(reverse("admin:scheduling_schedule_add"), rule(camera))
-    schedule = Schedule.objects.get()
-    boss.post(reverse("admin:scheduling_schedule_pause", args=[schedule.pk]), {"_form_submitted": "on"})
-    schedule.refresh_from_db()
-    assert schedule.is_paused
-    assert fourteen(schedule, State.SKIPPED)
-    boss.post(reverse("admin:scheduling_schedule_resume", args=[schedule.pk]), {"_form_submitted": "on"})
-    assert fourteen(schedule, State.PLANNED)
-    schedule.bookings.filter(pk=schedule.bookings.first().pk).update(state=State.COMPLETED)
-    boss.post(reverse("admin:scheduling_schedule_delete", args=[schedule.pk]), {"post": "yes"})
-    assert Booking.objects.count() == 1
-    assert not Schedule.objects.exists()
-
-
 def test_a_foreign_project_sees_none_of_it(camera: Recorder, make_member: Any, noon: datetime) -> None:
     """S-01: schedules, bookings, their buttons, tonight, import; and a viewer may not press."""
     other = Project.objects.create(name="Sport", slug="sport")
@@ -344,103 +232,6 @@ def test_the_punctuality_ledger_is_kept_per_day(boss: Client, camera: Recorder) 
     Booking.objects.update(opens_at=timezone.now(), closes_at=timezone.now() + HOUR)
     assert "0.099" in boss.get(reverse("punctuality")).content.decode()
     assert days(at, []) == []
-
-
-ICS = """BEGIN:VCALENDAR
-VERSION:2.0
-PRODID:-//x//y//EN
-BEGIN:VEVENT
-UID:1
-SUMMARY:News <b>tonight</b>
-DTSTART;TZID=Europe/Berlin:20260501T200000
-DTEND;TZID=Europe/Berlin:20260501T201500
-RRULE:FREQ=DAILY;COUNT=3
-END:VEVENT
-BEGIN:VEVENT
-UID:2
-SUMMARY:Clash
-DTSTART:20260502T180500Z
-DTEND:20260502T190000Z
-END:VEVENT
-BEGIN:VEVENT
-UID:3
-SUMMARY:All day
-DTSTART;VALUE=DATE:20260502
-DTEND;VALUE=DATE:20260503
-END:VEVENT
-END:VCALENDAR
-""".replace("\n", "\r\n").encode()
-NOW = datetime(2026, 5, 1, 8, 0, tzinfo=UTC)
-
-
-def test_a_calendar_is_read_into_entries_with_their_problems(camera: Recorder) -> None:
-    entries = read_calendar(ICS, camera, NOW, 28)
-    assert [entry.title for entry in entries if not entry.problem] == ["News <b>tonight</b>"] * 3
-    problems = {entry.title: entry.problem for entry in entries if entry.problem}
-    assert "overlaps “News" in problems["Clash"]
-    assert "only the day 2026-05-02" in problems["All day"]
-    assert not Booking.objects.exists()
-
-    made, left = import_entries(entries, camera, now=NOW, by="anna")
-    assert (len(made), len(left)) == (3, 2)
-    again = read_calendar(ICS, camera, NOW, 28)
-    assert all("taken by" in entry.problem or "day" in entry.problem for entry in again)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", "not an iCalendar file"),
-        (b"\x00\xff\xfe not text", "not an iCalendar file"),
-        (b"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\n", "not an iCalendar file"),
-        (b"x" * (MAX_BYTES + 1), "larger than"),
-        (ICS.replace(b"FREQ=DAILY;COUNT=3", b"FREQ=SECONDLY"), "every minute or second"),
-        (ICS.replace(b"FREQ=DAILY;COUNT=3", b"FREQ=HOURLY"), "at most 500"),
-    ],
-)
-def test_a_bad_calendar_is_refused_in_words(camera: Recorder, content: bytes, words: str) -> None:
-    """S-07."""
-    with pytest.raises(BadCalendar, match=words):
-        read_calendar(content, camera, NOW, 92)
-
-
-def test_the_import_page_shows_before_it_books(boss: Client, camera: Recorder) -> None:
-    from django.core.files.uploadedfile import SimpleUploadedFile
-
-    day = timezone.now() + timedelta(days=3)
-    ics = ICS.replace(b"20260501", f"{day:%Y%m%d}".encode()).replace(b"20260502", f"{day:%Y%m%d}".encode())
-    url = reverse("import-calendar")
-    upload = SimpleUploadedFile("week.ics", ics)
-    page = boss.post(url, {"recorder": camera.pk, "days": 28, "file": upload}).content.decode()
-    assert "News &lt;b&gt;tonight&lt;/b&gt;" in page
-    assert not Booking.objects.exists()
-    start = page.index('name="content" value="', page.index('name="days" value="28"')) + len('name="content" value="')
-    content = page[start : page.index('"', start)]
-    boss.post(url, {"recorder": camera.pk, "days": 28, "content": content, "book": "1"})
-    assert Booking.objects.filter(title__startswith="News").count() == 3
-    assert "Choose a file." in boss.post(url, {"recorder": camera.pk, "days": 28}).content.decode()
-
-
-def test_the_feed_needs_its_link_and_nothing_else(camera: Recorder, boss: Client, noon: datetime) -> None:
-    """The token is stored only as a hash, shown once, and ended by a new one."""
-    book(camera, noon, noon + HOUR, now=timezone.now(), title="News; tonight, at 8")
-    token = make_feed(camera.project, now=timezone.now(), by="anna")
-    answer = Client().get(reverse("calendar-feed", args=[token]))
-    assert answer["Content-Type"].startswith("text/calendar")
-    text = answer.content.decode()
-    assert "SUMMARY:News\\; tonight\\, at 8" in text
-    assert noon.strftime("DTSTART:%Y%m%dT%H%M%SZ") in text
-    assert Client().get(reverse("calendar-feed", args=["wrong"])).status_code == 404
-    assert Client().post(reverse("calendar-feed", args=[token])).status_code == 405
-    make_feed(camera.project, now=timezone.now(), by="anna")
-    assert feed_of(token) is None
-
-    feed = camera.project.calendar_feed
-    page = boss.post(reverse("admin:scheduling_calendarfeed_renew", args=[feed.pk]), {"_form_submitted": "on"})
-    assert "HX-Redirect" in page.headers
-    shown = boss.get(reverse("admin:scheduling_calendarfeed_changelist")).content.decode()
-    assert "/calendar/" in shown
-    assert "shown only this once" in shown
 
 
 def test_a_page_that_lay_open_changes_only_what_was_changed_on_it(

@@ -127,7 +127,7 @@ class Stage:
     def _next_frame(self) -> tuple[Data, bytes]:
         try:
             return self.director.tick(time.time())
-        except Exception as error:  # a bug in the list's logic must not take the picture away
+        except Exception as error:  # noqa: BLE001  a bug in the list's logic must not stop the picture
             self._say("the director", error)
             return self.director.slate, silence(self.config.format.samples_of(self._ticks))
 
@@ -159,7 +159,7 @@ class Stage:
         began = time.monotonic()
         try:
             act()
-        except Exception as error:  # no more processes, no more memory, a disk that is away: the next look tries again
+        except Exception as error:  # noqa: BLE001  no processes, no memory, no disk: the next turn tries again
             self._say(what, error)
         took = time.monotonic() - began
         self.slowest_look_seconds = max(self.slowest_look_seconds, took)

@@ -50,12 +50,18 @@ FACTS = (
 
 
 def check_config(config: dict[str, Any], *, has_secret: bool) -> list[str]:
-    """Everything a person could get wrong, each in a sentence."""
+    """Everything that is wrong with a destination's configuration, a sentence for each."""
     known = {**DEFAULTS, **config}
     faults = [f"{name} is not known. Known are {', '.join(DEFAULTS)}." for name in config if name not in DEFAULTS]
     wrong = [name for name, value in DEFAULTS.items() if not isinstance(known[name], type(value))]
     if wrong:
         return [*faults, *(f"{name} is {'an object' if DEFAULTS[name] == {} else 'a text'}." for name in wrong)]
+    return [*faults, *_address_faults(known, has_secret), *_path_faults(known), *_content_faults(known)]
+
+
+def _address_faults(known: dict[str, Any], has_secret: bool) -> list[str]:
+    """The server's address, and how Airlock authenticates there."""
+    faults = []
     try:
         outbound.check_url_form(str(known["base_url"]))
     except ValidationError as error:
@@ -71,6 +77,12 @@ def check_config(config: dict[str, Any], *, has_secret: bool) -> list[str]:
         for name in known["headers"]
         if any(word in str(name).lower() for word in SECRET_WORDS)
     ]
+    return faults
+
+
+def _path_faults(known: dict[str, Any]) -> list[str]:
+    """How media are handed over, and which calls are made."""
+    faults = []
     if known["media"] not in {"none", "reference", "upload"}:
         faults.append("media is none, reference or upload.")
     if known["media"] == "reference" and not known["reference_base"]:
@@ -80,10 +92,13 @@ def check_config(config: dict[str, Any], *, has_secret: bool) -> list[str]:
         for name in ("create_method", "update_method", "upload_method", "complete_method")
         if known[name] not in METHODS
     ]
-    for name in ("update_path", "upload_path"):
-        if "{id}" not in str(known[name]):
-            faults.append(f"{name} must hold {{id}}.")
-    faults += [f"fields: {name} is not one of {', '.join(FACTS)}." for name in known["fields"] if name not in FACTS]
+    faults += [f"{name} must hold {{id}}." for name in ("update_path", "upload_path") if "{id}" not in str(known[name])]
+    return faults
+
+
+def _content_faults(known: dict[str, Any]) -> list[str]:
+    """The fields and headers that are sent."""
+    faults = [f"fields: {name} is not one of {', '.join(FACTS)}." for name in known["fields"] if name not in FACTS]
     if not all(isinstance(value, str) and value for value in known["fields"].values()):
         faults.append("fields: each is given another name, a text.")
     else:

@@ -56,7 +56,7 @@ class Tended(ABC):
         while not self._ends.wait(LOOK_SECONDS):
             try:
                 self.tend()
-            except Exception as error:  # no more processes, no more memory, …: it is tried again, the channel goes on
+            except Exception as error:  # noqa: BLE001  no processes, no memory: tried again, the channel goes on
                 self.error = f"{type(error).__name__}: {error}"
                 print(f"{self.kind} {self.key}: {self.error}", flush=True)
                 time.sleep(AFTER_TROUBLE_SECONDS)

@@ -1,4 +1,5 @@
-# The worker: Python's standard library and ffmpeg, nothing else. BASE needs python3 and ffmpeg, or a Debian to install them on.
+# The image of media workers: Python's standard library and ffmpeg, nothing else.
+# BASE is an image with python3 and ffmpeg, or a Debian on which they can be installed. Build it with `make image`.
 ARG BASE=debian:bookworm-slim
 FROM ${BASE}
 RUN if ! command -v ffmpeg || ! command -v python3; then \

@@ -1,4 +1,4 @@
-# Web and scheduler in a container (compose.yaml). The worker has its own Dockerfile at the top.
+# The image of web, scheduler and job worker (compose.yaml). Media workers have an image of their own.
 FROM python:3.11-slim-bookworm
 RUN apt-get update && apt-get install -y --no-install-recommends openssh-client && rm -rf /var/lib/apt/lists/*
 WORKDIR /app

@@ -1,0 +1,54 @@
+"""Delete the files of deleted assets from the disk, and wait for folders that cannot be seen (a mount that is away)."""
+
+import logging
+import shutil
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from assets.files.locations import products_dir, root_of
+from assets.models import Asset
+
+logger = logging.getLogger(__name__)
+
+# Files of a deleted asset count as gone when their folder was not seen for this long.
+GONE_AFTER = timedelta(days=7)
+
+
+def delete_files(asset: Asset, now: datetime) -> bool:
+    """Delete the files of a deleted asset. What cannot be deleted now is tried again in the next round."""
+    try:
+        for part in asset.parts.select_related("node"):
+            if not is_mounted(root_of(part)):
+                logger.error("A media folder cannot be seen; its files are deleted later. asset=%s", asset.pk)
+                return False
+        for path in files_of(asset):
+            # A missing folder may be a mount of another machine: for some days it does not count as gone.
+            if not path.parent.is_dir() and now - asset.state_since_at < GONE_AFTER:
+                logger.error("A folder cannot be seen; its files are deleted later. asset=%s", asset.pk)
+                return False
+            path.unlink(missing_ok=True)
+        if products_dir(asset.pk).exists():
+            shutil.rmtree(products_dir(asset.pk))
+    except OSError as error:
+        logger.error("A file could not be deleted; it is tried again. asset=%s error=%s", asset.pk, error)
+        return False
+    Asset.objects.filter(pk=asset.pk).update(files_gone_at=now)
+    return True
+
+
+def is_mounted(root: Path) -> bool:
+    """An empty or missing folder is a mount that is away; a missing file proves nothing there."""
+    return root.is_dir() and any(root.iterdir())
+
+
+def files_of(asset: Asset) -> list[Path]:
+    """Its parts and the journal of its recording, as far as they are inside their media folder."""
+    found = []
+    for part in asset.parts.select_related("node"):
+        root = root_of(part).resolve()
+        path = (root / part.path).resolve()
+        if path.is_relative_to(root) and path != root:
+            found.append(path)
+    if asset.booking_id and found and asset.booking:
+        found.append(found[0].with_name(f"{asset.booking.file_name}.json"))
+    return found

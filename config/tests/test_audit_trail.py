@@ -1,0 +1,51 @@
+"""Changes are on record (S-02)."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from config.tests.test_rights import change_url, client_of, form_data
+from station.models import AuditEntry
+
+pytestmark = [pytest.mark.django_db]
+
+
+def test_a_change_is_on_record_with_before_and_after(admin_user: User, recorders: Any) -> None:
+    """S-02: who, what, before, after."""
+    client = client_of(admin_user)
+    data = form_data(recorders["news"], name="News cam 2", new_secret="")
+
+    assert client.post(change_url(recorders["news"]), data).status_code == 302
+
+    entry = AuditEntry.objects.get()
+    assert (entry.who, entry.what, entry.subject) == ("boss", "change", f"recorder:{recorders['news'].pk}")
+    assert (entry.before, entry.after) == ({"name": "News cam"}, {"name": "News cam 2"})
+
+
+def test_deleting_is_on_record(admin_user: User, recorders: Any) -> None:
+    client = client_of(admin_user)
+    url = reverse("admin:scheduling_recorder_delete", args=[recorders["news"].pk])
+
+    assert client.post(url, {"post": "yes"}).status_code == 302
+
+    assert AuditEntry.objects.get().what == "delete"
+    assert AuditEntry.objects.get().before["name"] == "News cam"
+
+
+def test_changes_of_people_are_on_record(admin_user: User) -> None:
+    """S-02: rights are given to people, so who changes people is on record too."""
+    client = client_of(admin_user)
+    data = {
+        "username": "new",
+        "password1": "a-long-pass-word",
+        "password2": "a-long-pass-word",
+        "usable_password": "true",
+    }
+
+    assert client.post(reverse("admin:auth_user_add"), data).status_code == 302
+
+    entry = AuditEntry.objects.get(what="add")
+    assert entry.subject_name == "new"
+    assert entry.after["password"] == "(secret)"

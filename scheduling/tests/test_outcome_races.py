@@ -1,0 +1,170 @@
+"""Bookings whose media worker, end or stop changes at the same moment (R-08, R-11, R-12)."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from nodes.models import Node, Workload
+from scheduling.models import Booking, Recorder
+from scheduling.recording import controls, lifecycle
+from scheduling.recording.lifecycle import advance, unwant_leftovers
+from scheduling.recording.outcome import conclude, copy_progress
+from scheduling.tests.test_outcome import part, run
+from station.models import Alert
+from station.sealing import seal
+from station.term import Term
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+
+State = Booking.State
+
+
+@pytest.fixture(autouse=True)
+def real_tolerance(settings: Any) -> None:
+    settings.TOLERATED_GAP_SECONDS = 5.0
+
+
+def test_a_worker_that_ended_at_its_own_end_time_is_the_end_of_the_window(booking: Booking, node: Node) -> None:
+    """A node whose clock is a moment ahead raises no alarm."""
+    workload = run(booking, node, [part(booking, 1, 0.5, 599.5, "ended")])
+    Booking.objects.filter(pk=booking.pk).update(state="recording", closes_at=booking.closes_at + timedelta(seconds=2))
+    booking.refresh_from_db()
+    Workload.objects.update(exit_reason="done", removed_at=timezone.now())
+
+    advance(booking, booking.closes_at - timedelta(seconds=2))
+
+    assert booking.state == State.COMPLETED
+    assert not Alert.objects.exists()
+    assert workload.generation == 1
+
+
+def test_a_worker_of_an_ended_booking_is_not_wanted(booking: Booking, node: Node) -> None:
+    """No worker runs on for a booking that is over, whatever went wrong before."""
+    run(booking, node, [])
+    Booking.objects.update(state="failed")
+    Workload.objects.update(state="running")
+
+    assert unwant_leftovers(timezone.now()) == 1
+    assert Workload.objects.get().is_wanted is False
+
+
+def test_a_booking_that_ended_in_this_moment_gets_no_worker(booking: Booking, node: Node) -> None:
+    stale = Booking.objects.get(pk=booking.pk)
+    stale.move(State.ARMED, now=booking.opens_at)
+    stale.move(State.STARTING, now=booking.opens_at)
+    Booking.objects.update(state="failed")
+
+    advance(stale, booking.opens_at + timedelta(seconds=1))
+
+    assert not Workload.objects.exists()
+
+
+def test_a_lost_sealing_key_is_said_in_words_and_tried_again(booking: Booking, node: Node, settings: Any) -> None:
+    Recorder.objects.update(secrets_sealed="gAAAAABnonsense")
+    booking = Booking.objects.get()
+
+    advance(booking, booking.opens_at)
+
+    assert booking.state == State.RETRY_WAIT
+    assert "SEALING_KEYS" in booking.errors[0]["error"]
+
+
+def test_a_bug_in_the_look_is_an_alert_and_not_silence(
+    booking: Booking, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: Any) -> None:
+        raise ValueError("a bug")
+
+    Booking.objects.update(state=State.STARTING)
+    monkeypatch.setattr(lifecycle, "advance", broken)
+
+    lifecycle.step(Term(), timezone.now())
+
+    assert "ValueError: a bug" in Alert.objects.get().text
+
+
+def test_a_stop_stands_even_if_the_loop_moves_the_booking_in_that_moment(
+    booking: Booking, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The button never says "told to stop" unless it was."""
+    booking.move(State.ARMED, now=booking.opens_at)
+    booking.move(State.STARTING, now=booking.opens_at)
+    stale = Booking.objects.get(pk=booking.pk)
+    booking.move(State.RETRY_WAIT, now=booking.opens_at + timedelta(seconds=1))
+    monkeypatch.setattr("django.conf.settings.MANUAL_WAIT_SECONDS", 0.1, raising=False)
+
+    outcome = controls.stop_booking(stale, by="anna")
+
+    booking.refresh_from_db()
+    assert booking.state == State.FAILED
+    assert "nothing had been recorded" in outcome.text
+
+
+def test_a_worker_that_did_not_know_of_an_extension_is_followed_by_another(booking: Booking, node: Node) -> None:
+    """R-12: extended while nobody could tell the worker; it ended at its old time, the window is open."""
+    now = booking.opens_at + timedelta(seconds=5)
+    workload = run(booking, node, [])
+    workload.progress = {"parts": [{"number": 1, "end_reason": "ended", "bytes": 5, "seconds": 5}]}
+    Workload.objects.filter(pk=workload.pk).update(state="exited", progress=workload.progress)
+    Booking.objects.update(state=State.RECORDING)
+    booking.refresh_from_db()
+
+    advance(booking, now)
+
+    assert booking.state == State.RETRY_WAIT
+
+
+def test_an_extension_in_the_last_moment_is_not_overridden(booking: Booking, node: Node) -> None:
+    """R-12: the loop read the old end, somebody extends, the loop acts."""
+    run(booking, node, [])
+    Booking.objects.update(state=State.RECORDING)
+    stale = Booking.objects.get(pk=booking.pk)
+    later = stale.closes_at + timedelta(minutes=15)
+    Booking.objects.update(ends_at=later, closes_at=later)
+
+    advance(stale, stale.closes_at)
+
+    assert Booking.objects.get().state == State.RECORDING
+
+
+def test_a_look_that_comes_late_does_not_overwrite_the_end(booking: Booking, node: Node) -> None:
+    """R-11: another thread has concluded it meanwhile."""
+    workload = run(booking, node, [part(booking, 1, 0, 600)])
+    late = Booking.objects.get(pk=booking.pk)
+    conclude(booking, workload, booking.closes_at)
+    workload.progress = {"parts": [part(booking, 1, 0, 10)], "gaps": []}
+    copy_progress(late, workload)
+    booking.refresh_from_db()
+    assert booking.parts[0]["seconds"] == 600
+
+
+def test_a_start_that_nobody_looks_after_is_tried_elsewhere(booking: Booking, node: Node) -> None:
+    """R-11: requested from a node that no scheduler cares for; the booking's own deadline counts."""
+    now = booking.opens_at
+    booking.move(State.ARMED, now=now)
+    booking.move(State.STARTING, now=now)
+    workload = run_requested(booking, node)
+    advance(booking, now + timedelta(seconds=40))
+    assert booking.state == State.STARTING
+    advance(booking, now + timedelta(seconds=50))
+    assert booking.state == State.RETRY_WAIT
+    assert "n does not bring it up" in booking.errors[-1]["error"]
+    workload.refresh_from_db()
+    assert not workload.is_wanted
+
+
+def run_requested(booking: Booking, node: Node) -> Workload:
+    return Workload.objects.create(
+        owner=booking.owner,
+        generation=1,
+        node=node,
+        name="w",
+        program="capture",
+        control_port=9600,
+        state="requested",
+        is_wanted=True,
+        created_at=booking.opens_at,
+        secrets_sealed=seal({"token": "t"}),
+    )
