@@ -156,7 +156,7 @@ def test_a_file_that_ends_anywhere_can_be_entered(recorded: Callable[..., Path],
 def test_a_growing_recording_is_joined_on_air(recorded: Callable[..., Path], name: str) -> None:
     """P-07, P-09: through the whole worker."""
     media = recorded(name).parent.parent
-    item = {"key": "g", "kind": "growing", "title": "From the court", "journal": "take/one.json", "in": 39.2}
+    item = {"key": "g", "kind": "growing", "title": "From the court", "journal": "take/one.json", "in_seconds": 39.2}
     with playout(media, [item]) as worker:
         status = worker.wait_for(state="playing")
         worker.wait_for(frames=status["frames"] + 100)
