@@ -208,8 +208,8 @@ def test_a_lost_live_source_shows_the_slate_and_comes_back(tmp_path: Path) -> No
     """P-09: live source; a source that goes away takes nothing off air."""
     port = free_port()
     source = {"type": "udp", "url": f"udp://127.0.0.1:{port}?timeout=1000000"}
-    live = {"key": "live", "kind": "live", "title": "OB van", "source": source}
-    with playout(tmp_path, [live]) as worker:
+    live = {"key": "live", "kind": "live", "title": "OB van"}
+    with playout(tmp_path, [live], sources={"live": source}) as worker:
         with counted_sender(port):
             wait_until(lambda: _signal(worker) is True, 30, "the picture is there")
         wait_until(lambda: _signal(worker) is False, 30, "the picture is gone")
