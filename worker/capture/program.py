@@ -32,6 +32,9 @@ LOOK_SECONDS = 0.25
 STALL_SECONDS = 15.0
 RETRY_SECONDS = (0.3, 0.5, 1.0, 2.0)
 NO_SIGNAL_SECONDS = 3.0
+# The sound went on this much longer than the picture: then the file is longer than its picture. If all ends at once,
+# the two differ by less.
+WENT_ON_SECONDS = 1.0
 # So long ffmpeg usually needs until its first frame: it is started that much before the beginning.
 BEGIN_LEAD_SECONDS = 0.5
 WARM_UP_SECONDS = 2.0
@@ -328,8 +331,8 @@ class Capture:
     def _note_lasting_silence(self, ffmpeg: Ffmpeg) -> None:
         """It ends without a picture, though something went on (the sound, a card's bars): that was not the picture."""
         take = self.take
-        going_on = ffmpeg.picture_idle_seconds() - ffmpeg.idle_seconds() > NO_SIGNAL_SECONDS
-        if take and self._lost_at is not None and going_on:
+        went_on = ffmpeg.picture_idle_seconds() - ffmpeg.idle_seconds() > WENT_ON_SECONDS
+        if take and self._lost_at is not None and went_on:
             self.journal.note_silence(take.part, self._lost_at, datetime.now(UTC))
         self._lost_at = None
 

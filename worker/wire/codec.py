@@ -23,6 +23,7 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 _PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+_AS_IT_IS = {str, int, float, bool, types.NoneType}
 _MOMENT = "a moment with a zone, like 2026-03-29T20:15:00+00:00"
 
 
@@ -88,8 +89,10 @@ def split(value: Any) -> tuple[Json, Json]:
 
 def encode(value: Any) -> Any:
     """Plain JSON values. Raises TypeError for what this format does not know."""
-    if value is None or isinstance(value, (str, int, float)):
+    if type(value) in _AS_IT_IS or isinstance(value, (str, int, float)):
         return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: encode(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise TypeError("a moment needs a zone")
@@ -100,8 +103,6 @@ def encode(value: Any) -> Any:
         return [encode(item) for item in value]
     if isinstance(value, dict):
         return {str(key): encode(item) for key, item in value.items()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: encode(getattr(value, name)) for name in _names(type(value))}
     raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
@@ -112,7 +113,7 @@ def decode(kind: type[T], value: Any, where: str = "") -> T:
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:
-    origin, inner = get_origin(kind), get_args(kind)
+    origin, inner = _shape(kind)
     if origin in {Union, types.UnionType}:
         [real] = [each for each in inner if each is not types.NoneType]
         return None if value is None else _decode(real, value, where)
@@ -190,6 +191,11 @@ def _name_of(value: Any) -> str:
 
 def _below(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
+
+
+@functools.cache
+def _shape(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(kind), get_args(kind)
 
 
 @functools.cache
