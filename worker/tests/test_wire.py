@@ -28,6 +28,7 @@ from worker.wire.configuration import (
     read_handover,
     write_handover,
 )
+from worker.wire.launcher import ExitNote, ProcessIds
 from worker.wire.picture import Format
 from worker.wire.recording import NO_SIGNAL, Gap, Part, RecordingJournal, find_gaps, missing_seconds
 from worker.wire.rundown import Item, Place, Rundown
@@ -47,7 +48,21 @@ PLAYOUT = PlayoutConfig(
 
 MESSAGES = [
     *(CaptureConfig, PlayoutConfig, ProbeConfig, ProbeAnswer, DiskAnswer, RecordingJournal, CaptureStatus),
-    *(PlayoutStatus, WorkerStatus, AsRunPage, AsRunRecord, Stop, End, Load, Play, Pause, Skip, Cue),
+    *(
+        PlayoutStatus,
+        WorkerStatus,
+        AsRunPage,
+        AsRunRecord,
+        Stop,
+        End,
+        Load,
+        Play,
+        Pause,
+        Skip,
+        Cue,
+        ProcessIds,
+        ExitNote,
+    ),
 ]
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
