@@ -17,6 +17,8 @@ from typing import Any
 from testing.media import ffmpeg, free_port
 from testing.processes import ROOT, children_of, command_of
 from testing.waiting import wait_until
+from worker.wire.codec import VERSION, VERSION_FIELD, encode
+from worker.wire.configuration import Control
 
 TOKEN = "token-of-the-test"
 
@@ -28,7 +30,7 @@ class Worker:
     media: Path
 
     def ask(self, path: str = "/status", token: str = TOKEN, body: dict[str, Any] | None = None) -> Any:
-        data = json.dumps(body).encode() if body is not None else None
+        data = json.dumps({VERSION_FIELD: VERSION, **body}).encode() if body is not None else None
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data)
         request.add_header("Authorization", f"Bearer {token}")
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -93,14 +95,9 @@ def capture(media: Path, source: dict[str, Any], **config: Any) -> Iterator[Work
     """Run a capture of `source` until the block ends."""
     port = free_port()
     environment = config.pop("environment", {})
-    line = {
-        "control": {"owner": "test:1", "generation": 1, "token": TOKEN, "host": "127.0.0.1", "port": port},
-        "source": source,
-        "folder": "take",
-        "name": "one",
-        "min_free_bytes": 1,
-        **config,
-    }
+    control = config.pop("control", encode(Control("test:1", 1, TOKEN, "127.0.0.1", port)))
+    told = {"source": source, "folder": "take", "name": "one", "min_free_bytes": 1, **config}
+    line = {VERSION_FIELD: VERSION, "control": control, "config": told}
     process = subprocess.Popen(
         [sys.executable, "-m", "worker", "capture"],
         stdin=subprocess.PIPE,

@@ -1,7 +1,6 @@
 """A playout worker as a plain process, driven by a test without any control plane; and clips that can be checked."""
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from testing.capturing import TOKEN, Worker
 from testing.counted import pattern
 from testing.media import environment, ffmpeg, free_port
 from testing.processes import ROOT
+from worker.wire.configuration import Control, write_handover
 
 FORMAT = {"width": 320, "height": 180, "rate": [25, 1]}
 
@@ -22,11 +22,10 @@ def playout(media: Path, items: list[dict[str, Any]], **config: Any) -> Iterator
     """Run a playout of these items until the block ends; its output is `out.ts` unless told otherwise."""
     port = free_port()
     environment = config.pop("environment", {})
-    rundown = {"version": "1", "items": items, "loop": config.pop("loop", False)}
+    rundown = {"version": "1", "items": items, "is_loop": config.pop("loop", False)}
     rundown |= {"begins_at": config.pop("begins_at", None)}
-    line = {
-        "control": {"owner": "channel:1", "generation": config.pop("generation", 1), "token": TOKEN}
-        | {"host": "127.0.0.1", "port": port},
+    control = Control("channel:1", config.pop("generation", 1), TOKEN, "127.0.0.1", port)
+    told = {
         "format": FORMAT,
         "outputs": [{"key": "file", "type": "file", "url": "out.ts"}],
         "video_bitrate": "800k",
@@ -49,7 +48,7 @@ def playout(media: Path, items: list[dict[str, Any]], **config: Any) -> Iterator
         },
     )
     assert process.stdin is not None
-    process.stdin.write(json.dumps(line) + "\n")
+    process.stdin.write(write_handover(control, told) + "\n")
     process.stdin.flush()
     worker = Worker(process, port, media)
     try:

@@ -1,14 +1,16 @@
-"""`python3 -m worker.launch FOLDER PROGRAM`: run a worker as a detached process of this machine (the process runtime).
+"""`python3 -m worker.launch FOLDER PROGRAM`: run a media worker as a detached process (the process runtime).
 
-Takes the folder's lock or says that it is taken, detaches, writes down the pids, and when the worker ends, how.
-The lock is inherited by the worker, so as long as it lives nobody can start a second one in this folder.
+Takes the folder's lock or says that it is taken, detaches, writes down the process ids and, at the end, the exit code.
+The media worker inherits the lock: as long as it lives, no second one can start in this folder.
 """
 
 import fcntl
-import json
 import os
 import sys
 from pathlib import Path
+
+from worker.wire import codec
+from worker.wire.launcher import ExitNote, ProcessId, ProcessIds
 
 ALREADY_RUNNING = 73
 
@@ -18,9 +20,14 @@ def started_ticks(pid: int) -> str:
     return stat[stat.rindex(")") + 2 :].split()[19]
 
 
-def write_json(path: Path, content: dict[str, object]) -> None:
+def process_id(pid: int) -> ProcessId:
+    return ProcessId(pid, started_ticks(pid))
+
+
+def write(path: Path, content: ProcessIds | ExitNote) -> None:
+    """Whole or not at all."""
     draft = path.with_suffix(".new")
-    draft.write_text(json.dumps(content))
+    draft.write_text(codec.dumps(content))
     draft.rename(path)
 
 
@@ -46,18 +53,12 @@ def main(folder: Path, program: str) -> int:
         os.close(written)
         os._exit(_run_guarded(run, program))
     os.close(0)
-    write_json(
-        folder / "pids.json",
-        {
-            "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-            "worker": {"pid": worker, "started": started_ticks(worker)},
-            "launcher": {"pid": os.getpid(), "started": started_ticks(os.getpid())},
-        },
-    )
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    write(folder / "pids.json", ProcessIds(boot, process_id(worker), process_id(os.getpid())))
     os.write(written, b"1")
     os.close(written)
     _, status = os.waitpid(worker, 0)
-    write_json(folder / "exit.json", {"code": os.waitstatus_to_exitcode(status)})
+    write(folder / "exit.json", ExitNote(os.waitstatus_to_exitcode(status)))
     os._exit(0)
 
 

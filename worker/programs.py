@@ -1,6 +1,5 @@
 """The programs a worker can run, by name."""
 
-import json
 import os
 import shutil
 import sys
@@ -8,6 +7,8 @@ import tempfile
 from collections.abc import Callable
 
 from worker.process import exits
+from worker.wire import codec
+from worker.wire.configuration import DiskAnswer
 
 
 def capture() -> int:
@@ -26,7 +27,7 @@ def disk() -> int:
     except OSError as error:
         print(f"the worker may not write to the media folder: {error.strerror}", flush=True)
         return exits.CANNOT_WRITE
-    print(json.dumps({"free_bytes": usage.free, "total_bytes": usage.total}), flush=True)
+    print(codec.dumps(DiskAnswer(usage.free, usage.total)), flush=True)
     return exits.DONE
 
 

@@ -1,6 +1,5 @@
 """What an asset's page says, fact by fact."""
 
-from datetime import datetime
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -78,8 +77,8 @@ class AssetFacts:
         if not obj.gaps:
             return "none"
         return lines(
-            f"{_clock(gap['from_at'])} – {_clock(gap['to_at'])}: {float(gap['seconds']):.1f} s, {gap.get('reason', '')}"
-            for gap in obj.gaps
+            f"{house_time(gap.from_at)} – {house_time(gap.to_at)}: {gap.seconds:.1f} s, {gap.reason}"
+            for gap in obj.read_gaps()
         )
 
     @display(description="Files")
@@ -191,7 +190,3 @@ class AssetFacts:
     @display(description="SHA-256")
     def checksum_shown(self, obj: Asset) -> SafeString | str:
         return format_html('<code class="airlock-trace">{}</code>', obj.sha256) if obj.sha256 else "–"
-
-
-def _clock(text: str) -> str:
-    return house_time(datetime.fromisoformat(text)) if text else "–"

@@ -18,12 +18,14 @@ from assets.models import Asset, AssetPart
 from assets.processing import steps
 from nodes import workloads
 from scheduling.models import Booking
-from scheduling.recording.outcome import DISK_FULL, find_gaps, missing_of
+from scheduling.recording.outcome import DISK_FULL
 from station.alerts import raise_alert, resolve_alert
 from station.clock import house_zone, is_pretended
 from station.models.alert import Severity
 from station.states import SCHEDULER
 from station.term import Term
+from worker.wire import codec
+from worker.wire.recording import Gap, Part, find_gaps, gap_between, missing_seconds, to_milliseconds
 
 logger = logging.getLogger(__name__)
 
@@ -111,80 +113,73 @@ def make(booking: Booking, now: datetime) -> Asset:
 def _is_news(asset: Asset, booking: Booking, now: datetime) -> bool:
     """Another part or gap at once, mere growth every few seconds."""
     counts = (len(booking.parts), len(booking.gaps))
-    known = (asset.part_count, sum(gap.get("reason") not in EDGES for gap in asset.gaps))
+    known = (asset.part_count, sum(gap.reason not in EDGES for gap in asset.read_gaps()))
     return asset.synced_at is None or now - asset.synced_at >= SYNC or counts != known
 
 
 def sync(asset: Asset, booking: Booking, now: datetime) -> None:
     """Parts, gaps and completeness as the booking has them now."""
     known = {part.number: part for part in asset.parts.all()}
-    for reported in booking.parts:
+    recorded, holes = booking.read_parts(), booking.read_gaps()
+    for reported in recorded:
         values = _part_values(booking, reported)
-        part = known.get(reported["number"])
+        part = known.get(reported.number)
         if part is None:
-            AssetPart.objects.create(asset=asset, number=reported["number"], **values)
+            AssetPart.objects.create(asset=asset, number=reported.number, **values)
         elif any(
             getattr(part, name) != value for name, value in values.items()
         ):  # of thousands only the last one grows
             AssetPart.objects.filter(pk=part.pk).update(**values)
     until = min(told_to_stop_at(booking) or now, booking.closes_at)
-    gaps = with_edges(booking.parts, booking.gaps, booking.opens_at, until if booking.is_over else None)
+    gaps = with_edges(recorded, holes, booking.opens_at, until if booking.is_over else None)
     changes = {
         "synced_at": now,
-        "part_count": len(booking.parts),
-        "gaps": gaps,
+        "part_count": len(recorded),
+        "gaps": codec.encode(gaps),
         "wanted_from_at": booking.opens_at,
         "wanted_until_at": until if booking.is_over else booking.closes_at,
-        "completeness_percent": completeness(booking.parts, booking.gaps, booking.opens_at, until),
+        "completeness_percent": completeness(recorded, holes, booking.opens_at, until),
         "size_bytes": booking.size_bytes,
         "frames": booking.frames,
-        "duration_seconds": round(sum(float(part.get("seconds", 0)) for part in booking.parts), 3),
+        "duration_seconds": round(sum(part.seconds for part in recorded), 3),
     }
     Asset.objects.filter(pk=asset.pk).update(**changes)
     for name, value in changes.items():
         setattr(asset, name, value)
 
 
-def _part_values(booking: Booking, reported: dict[str, Any]) -> dict[str, Any]:
+def _part_values(booking: Booking, reported: Part) -> dict[str, Any]:
+    """The columns of an AssetPart."""
     return {
-        "node_id": reported.get("node"),
-        "path": f"{booking.folder}/{reported['file']}",
-        "first_frame_at": _moment(reported.get("first_frame_at")),
-        "last_frame_at": _moment(reported.get("last_frame_at")),
-        "frames": reported.get("frames", 0),
-        "seconds": reported.get("seconds", 0.0),
-        "size_bytes": reported.get("bytes", 0),
-        "end_reason": reported.get("end_reason", ""),
+        "node_id": reported.node,
+        "path": f"{booking.folder}/{reported.file}",
+        "first_frame_at": reported.first_frame_at,
+        "last_frame_at": reported.last_frame_at,
+        "frames": reported.frames,
+        "seconds": reported.seconds,
+        "size_bytes": reported.bytes,
+        "end_reason": reported.end_reason,
     }
 
 
-def with_edges(
-    parts: list[dict[str, Any]], gaps: list[dict[str, Any]], wanted_from: datetime, wanted_until: datetime | None
-) -> list[dict[str, Any]]:
+def with_edges(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted_until: datetime | None) -> list[Gap]:
     """Gaps, and what is missing before the first picture and after the last: a hole at an edge is a hole."""
-    firsts = [moment for part in parts if (moment := _moment(part.get("first_frame_at")))]
-    lasts = [moment for part in parts if (moment := _moment(part.get("last_frame_at")))]
+    firsts = [part.first_frame_at for part in parts if part.first_frame_at]
+    lasts = [part.last_frame_at for part in parts if part.last_frame_at]
     edges = [(LATE, wanted_from, min(firsts, default=None)), (EARLY, max(lasts, default=None), wanted_until)]
-    found = [gap for gap in gaps if gap.get("reason") not in EDGES]
+    found = [gap for gap in gaps if gap.reason not in EDGES]
     for reason, begin, end in edges:
         if begin and end and (end - begin).total_seconds() > settings.TOLERATED_GAP_SECONDS:
-            seconds = round((end - begin).total_seconds(), 3)
-            stamps = {
-                "from_at": begin.isoformat(timespec="milliseconds"),
-                "to_at": end.isoformat(timespec="milliseconds"),
-            }
-            found.append({**stamps, "seconds": seconds, "reason": reason})
-    return sorted(found, key=lambda gap: str(gap["from_at"]))
+            found.append(gap_between(to_milliseconds(begin), to_milliseconds(end), reason))
+    return sorted(found, key=lambda gap: gap.from_at)
 
 
-def completeness(
-    parts: list[dict[str, Any]], gaps: list[dict[str, Any]], wanted_from: datetime, wanted_until: datetime
-) -> float:
+def completeness(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted_until: datetime) -> float:
     """How much of what was wanted is there, in percent."""
     wanted = (wanted_until - wanted_from).total_seconds()
     if wanted <= 0:
         return 100.0
-    missing = min(missing_of(parts, gaps, wanted_from, wanted_until), wanted)
+    missing = min(missing_seconds(parts, gaps, wanted_from, wanted_until), wanted)
     return round(100 * (1 - missing / wanted), 3)
 
 
@@ -195,26 +190,39 @@ def refine(asset: Asset, lengths: dict[int, tuple[int, float]]) -> dict[str, Any
     """
     if (not lengths and asset.is_complete) or asset.wanted_from_at is None or asset.wanted_until_at is None:
         return {}
-    parts: list[dict[str, Any]] = []
+    parts: list[Part] = []
     for part in asset.parts.order_by("number"):
         if part.number in lengths and part.first_frame_at is not None:
             part.frames, part.seconds = lengths[part.number]
             part.last_frame_at = part.first_frame_at + timedelta(seconds=part.seconds)
             part.save(update_fields=["frames", "seconds", "last_frame_at"])
-        moments = {"first_frame_at": part.first_frame_at, "last_frame_at": part.last_frame_at}
-        known = {name: moment.isoformat() for name, moment in moments.items() if moment}
-        parts.append({**known, "end_reason": part.end_reason, "frames": part.frames})
+        parts.append(_recorded(part))
     for before, after in itertools.pairwise(parts):  # what overlaps is there once
-        if before.get("last_frame_at") and after.get("first_frame_at"):
-            before["last_frame_at"] = min(before["last_frame_at"], after["first_frame_at"])
-    gaps = with_edges(parts, find_gaps(parts, asset.gaps), asset.wanted_from_at, asset.wanted_until_at)
-    missing = missing_of(parts, gaps, asset.wanted_from_at, asset.wanted_until_at)
+        if before.last_frame_at and after.first_frame_at:
+            before.last_frame_at = min(before.last_frame_at, after.first_frame_at)
+    gaps = with_edges(parts, find_gaps(parts, asset.read_gaps()), asset.wanted_from_at, asset.wanted_until_at)
+    missing = missing_seconds(parts, gaps, asset.wanted_from_at, asset.wanted_until_at)
     return {
-        "gaps": gaps,
+        "gaps": codec.encode(gaps),
         "is_complete": _was_complete(asset) and missing <= settings.TOLERATED_GAP_SECONDS,
-        "frames": sum(part["frames"] for part in parts),
+        "frames": sum(part.frames for part in parts),
         "completeness_percent": completeness(parts, gaps, asset.wanted_from_at, asset.wanted_until_at),
     }
+
+
+def _recorded(part: AssetPart) -> Part:
+    """A part of the library as its recording reported it."""
+    return Part(
+        number=part.number,
+        file=part.path,
+        first_frame_at=part.first_frame_at,
+        last_frame_at=part.last_frame_at,
+        frames=part.frames,
+        bytes=part.size_bytes,
+        seconds=part.seconds,
+        end_reason=part.end_reason,
+        node=part.node_id,
+    )
 
 
 def _was_complete(asset: Asset) -> bool:
@@ -265,7 +273,7 @@ def last_progress_at(asset: Asset) -> datetime:
     if booking is not None:
         workload = workloads.latest(booking.owner)
         signs += [workload.progress_at] if workload and workload.progress_at else []
-        signs += [moment for part in booking.parts if (moment := _moment(part.get("last_frame_at")))]
+        signs += [part.last_frame_at for part in booking.read_parts() if part.last_frame_at]
     return max(signs)
 
 
@@ -291,9 +299,4 @@ def call_out_if_stale(asset: Asset, now: datetime) -> bool:
 
 
 def _is_moving(booking: Booking, now: datetime) -> bool:
-    moments = [_moment(part.get("last_frame_at")) for part in booking.parts]
-    return any(moment and now - moment < SYNC for moment in moments)
-
-
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+    return any(part.last_frame_at and now - part.last_frame_at < SYNC for part in booking.read_parts())

@@ -1,7 +1,6 @@
 """The bar below the picture: what was recorded when, what is missing, and where in the media each moment lies. Pure."""
 
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
@@ -78,11 +77,9 @@ def stretches_of(asset: Asset, segments: list[Segment]) -> list[Stretch]:
     ]
     start, span = asset.wanted_from_at, asset.span
     if start is not None and span is not None and span.total_seconds():
-        for gap in asset.gaps:
-            x0 = (datetime.fromisoformat(gap["from_at"]) - start) / span
-            x1 = (datetime.fromisoformat(gap["to_at"]) - start) / span
-            when = house_time(datetime.fromisoformat(gap["from_at"]))
-            words = f"missing: {float(gap['seconds']):.1f} s from {when}, {gap.get('reason', '')}"
+        for gap in asset.read_gaps():
+            x0, x1 = (gap.from_at - start) / span, (gap.to_at - start) / span
+            words = f"missing: {gap.seconds:.1f} s from {house_time(gap.from_at)}, {gap.reason}"
             found.append(_stretch(_bound(x0), _bound(x1), "gap", words))
     for each in asset.findings:
         first, last = x_of(segments, each["from_seconds"]), x_of(segments, each["to_seconds"])

@@ -6,6 +6,8 @@ from django.db import models
 from django.db.models import Q
 
 from station.states import Event, Machine
+from worker.wire import codec
+from worker.wire.recording import Gap
 
 
 class AssetQuerySet(models.QuerySet["Asset"]):
@@ -168,7 +170,11 @@ class Asset(Machine):
 
     @property
     def gap_seconds(self) -> float:
-        return sum(float(gap.get("seconds", 0)) for gap in self.gaps)
+        return sum(gap.seconds for gap in self.read_gaps())
+
+    def read_gaps(self) -> list[Gap]:
+        """The column `gaps`, decoded."""
+        return codec.decode(list[Gap], self.gaps, "gaps")
 
     @property
     def span(self) -> timedelta | None:

@@ -58,6 +58,7 @@ def test_a_new_part_and_its_gap_are_there_at_once(booking: Booking) -> None:
     live.follow(booking, now)
     booking.parts = [part(1, opens, 20), part(2, opens + timedelta(seconds=25), 14)]
     gap = {"from_at": booking.parts[0]["last_frame_at"], "to_at": booking.parts[1]["first_frame_at"], "seconds": 5.0}
+    gap |= {"reason": "ffmpeg_died"}
     booking.gaps = [gap]
     live.follow(booking, now + timedelta(seconds=1))
     asset = Asset.objects.get()

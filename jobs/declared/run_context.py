@@ -43,6 +43,11 @@ class RunContext:
     _stop: threading.Event = field(default_factory=threading.Event)
     _reported_at: float = -1e9
 
+    def __reduce__(self) -> tuple[type["RunContext"], tuple[object, ...]]:
+        """It crosses to the process of the attempt, which begins with an event of its own."""
+        given = (self.id, self.job, self.scope, self.attempt, self.trigger, self.planned_at, self.token)
+        return RunContext, given
+
     @property
     def is_stopped(self) -> bool:
         """Time is up, somebody cancelled it, or the lease is lost: whatever is done from now on is for nothing."""

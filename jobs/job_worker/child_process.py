@@ -27,13 +27,12 @@ from jobs.models import Run
 from jobs.runs.finishing import Failure
 
 
-def main(reply: Connection, lifeline: Connection, module: str, context_values: dict[str, Any], payload: Any) -> None:
+def main(reply: Connection, lifeline: Connection, module: str, context: RunContext, payload: Any) -> None:
     """Run the handler and send what came of it."""
     with contextlib.suppress(OSError):
         os.setsid()
     threading.Thread(target=_die_with_worker, args=[lifeline], daemon=True).start()
     import_module(module)
-    context = RunContext(**context_values)
     signal.signal(signal.SIGTERM, lambda *_: context.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker, which decides
     spec = registry.get(context.job)

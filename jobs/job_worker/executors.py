@@ -161,7 +161,7 @@ class HeavyLane:
     def _execute(self, attempt: Attempt) -> Outcome:
         mine, its = self._forks.Pipe(duplex=False)
         its_lifeline, lifeline = self._forks.Pipe(duplex=False)
-        arguments = (its, its_lifeline, attempt.spec.handler.__module__, _plain(attempt.context), attempt.run.payload)
+        arguments = (its, its_lifeline, attempt.spec.handler.__module__, attempt.context, attempt.run.payload)
         from jobs.job_worker import child_process
 
         process = self._forks.Process(target=child_process.main, args=arguments, daemon=True)
@@ -195,11 +195,6 @@ class HeavyLane:
             if attempt.is_out_of_grace():
                 assert attempt.stop_reason is not None
                 return attempt.stop_reason
-
-
-def _plain(context: RunContext) -> dict[str, Any]:
-    names = ("id", "job", "scope", "attempt", "trigger", "planned_at", "token")
-    return {name: getattr(context, name) for name in names}
 
 
 def _kill_group(pid: int | None) -> None:

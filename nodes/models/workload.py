@@ -1,11 +1,13 @@
 """One container or process we asked a node to run."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import models
 from django.db.models import Q
 
 from station.states import Event, Machine
+from worker.wire import codec
+from worker.wire.status import S
 
 
 class WorkloadQuerySet(models.QuerySet["Workload"]):
@@ -113,6 +115,15 @@ class Workload(Machine):
 
     def __str__(self) -> str:
         return self.name
+
+    def status(self, kind: type[S]) -> S:
+        """What its media worker reported last (`progress`), or an empty report before the first."""
+        return codec.decode(kind, {"owner": self.owner, "generation": self.generation or 0, **self.progress})
+
+    @property
+    def wanted_end_at(self) -> datetime | None:
+        """When its media worker is to end by itself."""
+        return codec.decode(datetime, self.spec["ends_at"]) if self.spec.get("ends_at") else None
 
     @property
     def is_settled(self) -> bool:

@@ -1,7 +1,6 @@
 """The Docker Engine as a runtime. The only module that imports `docker`; its exceptions do not leave it."""
 
 import contextlib
-import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -35,6 +34,8 @@ from nodes.runtimes.base import (
     Unreachable,
 )
 from nodes.runtimes.container import LABEL_INSTALLATION, Place, container_config, identity_of
+from worker.wire import codec
+from worker.wire.configuration import DiskAnswer
 
 _clients = threading.local()
 PROBE_SECONDS = 20
@@ -185,9 +186,9 @@ class DockerRuntime(Runtime):
             finally:
                 engine.remove_container(launch.name, v=True, force=True)
         try:
-            answer = json.loads(printed)
-            return Disk(free_bytes=int(answer["free_bytes"]), total_bytes=int(answer["total_bytes"]))
-        except (ValueError, KeyError) as error:
+            answer = codec.loads(DiskAnswer, printed)
+            return Disk(free_bytes=answer.free_bytes, total_bytes=answer.total_bytes)
+        except codec.WireError as error:
             raise Refused(f"The disk probe says: {printed.strip()[:200] or 'nothing'}") from error
 
     def _start_and_feed(self, engine: docker.APIClient, launch: Launch) -> None:

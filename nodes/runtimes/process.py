@@ -5,7 +5,6 @@ worker holds a kernel lock on a file in it, so two can never run; `worker.launch
 """
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -13,9 +12,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 from uuid import uuid4
 
 import imageio_ffmpeg
@@ -34,9 +32,12 @@ from nodes.runtimes.base import (
     Status,
     Unreachable,
 )
+from worker.wire import codec
+from worker.wire.launcher import ExitNote, ProcessId, ProcessIds
 
 ALREADY_RUNNING = 73  # what worker.launch exits with when the lock is held
 LOG_TAIL_BYTES = 1024 * 1024
+T = TypeVar("T")
 
 
 class ProcessRuntime(Runtime):
@@ -84,15 +85,15 @@ class ProcessRuntime(Runtime):
         home = self.folder / name
         if not home.is_dir():
             return None
-        identity = _identity(_read(home / "labels.json"))
-        ids = _read(home / "pids.json")
+        identity = _read(Identity, home / "labels.json")
+        ids = _read(ProcessIds, home / "pids.json")
         if ids is None:
             return Observed(name, identity, Status.CREATED)
-        ended = _read(home / "exit.json")
+        ended = _read(ExitNote, home / "exit.json")
         # Between the end of the worker and the note of its end the launcher still lives: not over yet.
-        if ended is None and (_is_alive(ids, "worker") or _is_alive(ids, "launcher")):
+        if ended is None and (_is_alive(ids.boot, ids.worker) or _is_alive(ids.boot, ids.launcher)):
             return Observed(name, identity, Status.RUNNING)
-        return Observed(name, identity, Status.EXITED, exit_code=ended.get("code") if ended else None)
+        return Observed(name, identity, Status.EXITED, exit_code=ended.code if ended else None)
 
     def start(self, launch: Launch) -> Observed:
         self._check_here()
@@ -112,11 +113,11 @@ class ProcessRuntime(Runtime):
         if observed is None:
             return
         self.check_ours(observed)
-        ids = _read(self.folder / name / "pids.json")
-        if observed.status is Status.RUNNING and ids and _is_alive(ids, "worker"):
+        ids = _read(ProcessIds, self.folder / name / "pids.json")
+        if observed.status is Status.RUNNING and ids and _is_alive(ids.boot, ids.worker):
             # ffmpeg asked the kernel to die with its worker, so ending the worker ends all of it.
             with contextlib.suppress(ProcessLookupError):
-                os.kill(ids["worker"]["pid"], signal.SIGKILL if force else signal.SIGTERM)
+                os.kill(ids.worker.pid, signal.SIGKILL if force else signal.SIGTERM)
 
     def remove(self, name: str) -> None:
         observed = self.inspect(name)
@@ -148,7 +149,7 @@ class ProcessRuntime(Runtime):
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self.folder / f".{launch.name}.new.{uuid4().hex[:8]}"
         draft.mkdir(mode=0o700)
-        (draft / "labels.json").write_text(json.dumps(asdict(launch.identity)))
+        (draft / "labels.json").write_text(codec.dumps(launch.identity))
         try:
             draft.rename(self.folder / launch.name)
         except OSError:  # there is one already: ours to adopt, or a stranger's (start looks)
@@ -188,29 +189,21 @@ class ProcessRuntime(Runtime):
         return kept
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(kind: type[T], path: Path) -> T | None:
+    """None: it is not there (yet), or not written by a launcher."""
     try:
-        content = json.loads(path.read_text())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def _identity(labels: dict[str, Any] | None) -> Identity | None:
-    try:
-        return Identity(**labels) if labels else None
-    except TypeError:
+        return codec.loads(kind, path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, codec.WireError):
         return None
 
 
-def _is_alive(ids: dict[str, Any], who: str) -> bool:
+def _is_alive(boot: str, process: ProcessId) -> bool:
     """Is it the same process still, not a zombie and not a later one with its number?"""
-    if ids.get("boot") != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
+    if boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
         return False
-    known = ids.get(who) or {}
     try:
-        stat = Path(f"/proc/{known['pid']}/stat").read_text()
-    except (KeyError, OSError):
+        stat = Path(f"/proc/{process.pid}/stat").read_text()
+    except OSError:
         return False
     fields = stat[stat.rindex(")") + 2 :].split()
-    return fields[0] not in {"Z", "X"} and fields[19] == known["started"]
+    return fields[0] not in {"Z", "X"} and fields[19] == process.started

@@ -1,15 +1,16 @@
 """A world without machines for rehearsals: containers that start, record and end on a pretended clock."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from nodes.runtimes.base import Disk, Identity, Launch, Observed, Runtime, Status
 from station.clock import database_now
+from worker.wire.configuration import CaptureConfig, read_handover
+from worker.wire.recording import Part
+from worker.wire.status import CaptureStatus, final_line
 
 # As measured with a real engine: so long from the call to the first frame, and one after the other on a node.
 START = timedelta(seconds=0.4)
@@ -40,10 +41,11 @@ class World:
         now = database_now()
         ready = max(now, self.busy_until.get(node, now)) + START
         self.busy_until[node] = ready
-        config = json.loads(launch.config)
-        begins_at, ends_at = (datetime.fromisoformat(config[name]) for name in ("begins_at", "ends_at"))
-        first_frame_at = max(ready + FIRST_FRAME, begins_at)
-        self.containers.setdefault(launch.name, Container(launch.identity, node, first_frame_at, ends_at))
+        config = read_handover(CaptureConfig, launch.config).config
+        assert config.begins_at is not None
+        assert config.ends_at is not None
+        first_frame_at = max(ready + FIRST_FRAME, config.begins_at)
+        self.containers.setdefault(launch.name, Container(launch.identity, node, first_frame_at, config.ends_at))
 
     def observed(self, name: str) -> Observed | None:
         container = self.containers.get(name)
@@ -53,34 +55,34 @@ class World:
         status = Status.EXITED if is_over else Status.RUNNING
         return Observed(name, container.identity, status, exit_code=0 if is_over else None)
 
-    def status(self, name: str) -> dict[str, Any]:
-        """What a worker would answer."""
+    def status(self, name: str) -> CaptureStatus:
+        """What a media worker would answer."""
         container = self.containers[name]
         until = min(database_now(), container.end())
         seconds = max(0.0, (until - container.first_frame_at).total_seconds())
-        first = container.first_frame_at.isoformat()
-        part = {
-            "number": 1,
-            "file": "rehearsal.ts",
-            "seconds": seconds,
-            "frames": int(seconds * 25),
-            "bytes": int(seconds * BYTES_PER_SECOND),
-            "first_frame_at": first,
-            "last_frame_at": until.isoformat(),
-            "end_reason": "ended" if until >= container.end() else "",
-        }
-        parts = [part] if seconds else []
-        return {
-            "owner": container.identity.owner,
-            "generation": container.identity.generation,
-            "state": "recording" if seconds else "connecting",
-            "signal": bool(seconds),
-            "first_frame_at": first if seconds else None,
-            "ends_at": container.ends_at.isoformat(),
-            "parts": parts,
-            "gaps": [],
-            **{name: part[name] if seconds else 0 for name in ("seconds", "frames", "bytes")},
-        }
+        part = Part(
+            number=1,
+            file="rehearsal.ts",
+            seconds=seconds,
+            frames=int(seconds * 25),
+            bytes=int(seconds * BYTES_PER_SECOND),
+            first_frame_at=container.first_frame_at,
+            last_frame_at=until,
+            end_reason="ended" if until >= container.end() else "",
+        )
+        parts = (part,) if seconds else ()
+        return CaptureStatus(
+            owner=container.identity.owner,
+            generation=container.identity.generation,
+            state="recording" if seconds else "connecting",
+            signal=bool(seconds),
+            first_frame_at=container.first_frame_at if seconds else None,
+            ends_at=container.ends_at,
+            parts=parts,
+            seconds=seconds,
+            frames=sum(each.frames for each in parts),
+            bytes=sum(each.bytes for each in parts),
+        )
 
 
 _world: ContextVar[World | None] = ContextVar("simulated_world", default=None)
@@ -138,7 +140,7 @@ class SimulatedRuntime(Runtime):
         self.world.containers.pop(name, None)
 
     def logs(self, name: str, lines: int = 100) -> str:
-        return json.dumps({"final": self.world.status(name)}) if name in self.world.containers else ""
+        return final_line(self.world.status(name)) if name in self.world.containers else ""
 
     def is_ours(self, observed: Observed) -> bool:
         return True

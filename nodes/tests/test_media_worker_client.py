@@ -22,6 +22,9 @@ from nodes.workloads.media_worker_client import (
     tell,
 )
 from testing.workloads import like_a_channel
+from worker.wire.codec import VERSION, VERSION_FIELD
+from worker.wire.commands import Cue
+from worker.wire.status import PlayoutStatus
 
 pytestmark = [pytest.mark.django_db]
 
@@ -34,13 +37,17 @@ class Somebody(http.server.BaseHTTPRequestHandler):
     delay = 0.0
     asked: list[str] = []
 
+    @property
+    def message(self) -> Any:
+        return {VERSION_FIELD: VERSION, **self.answer} if isinstance(self.answer, dict) else self.answer
+
     def do_GET(self) -> None:
         type(self).asked.append(self.headers["Authorization"])
         time.sleep(self.delay)
         self.send_response(self.status)
         with contextlib.suppress(OSError):  # whoever asked may have heard enough
             self.end_headers()
-            self.wfile.write(self.answer if isinstance(self.answer, bytes) else json.dumps(self.answer).encode())
+            self.wfile.write(self.answer if isinstance(self.answer, bytes) else json.dumps(self.message).encode())
 
     def do_POST(self) -> None:
         self.do_GET()
@@ -68,7 +75,7 @@ def test_who_names_itself_rightly_is_believed(worker: Any) -> None:
     """P-03: the answer names the channel and its generation; the question carries the token of this very worker."""
     workload, it = worker
     it.answer = {"owner": "channel:1", "generation": 1, "frames": 7}
-    assert fetch_status(workload, seconds=60)["frames"] == 7
+    assert fetch_status(workload, seconds=60).frames == 7
     assert it.asked == [f"Bearer {workloads.token_of(workload)}"]
 
 
@@ -105,4 +112,4 @@ def test_a_refusal_is_told_in_its_own_words(worker: Any) -> None:
     workload, it = worker
     it.status, it.answer = 400, {"error": "there is no such item in the list"}
     with pytest.raises(WorkerRefused, match="no such item"):
-        tell(workload, "/cue", {"key": "x"})
+        tell(workload, Cue("x"), PlayoutStatus)

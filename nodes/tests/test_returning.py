@@ -40,7 +40,7 @@ class Engine:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What workers were told by their own ports."""
     words: list[str] = []
-    monkeypatch.setattr(stop, "tell", lambda workload, path, body: words.append(path))
+    monkeypatch.setattr(stop, "tell", lambda workload, command, kind: words.append(command.path))
     return words
 
 

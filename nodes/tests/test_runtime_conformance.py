@@ -13,6 +13,7 @@ from nodes.models import Node
 from nodes.runtimes import installation, runtime_for
 from nodes.runtimes.base import Identity, Launch, NameTaken, Observed, Refused, Runtime, Status
 from testing.waiting import wait_until
+from worker.wire.configuration import Control, write_handover
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,20 +34,14 @@ def launch(node: Node) -> Launch:
 
 
 def launch_named(node: Node, name: str, *, source: dict[str, Any] | None = None) -> Launch:
+    control = Control(name, 1, "token-of-the-test", "127.0.0.1", node.control_port_from + 7)
     config = {
-        "control": {
-            "owner": name,
-            "generation": 1,
-            "token": "token-of-the-test",
-            "host": "127.0.0.1",
-            "port": node.control_port_from + 7,
-        },
         "source": source or {"type": "test", "url": "", "size": "160x90"},
         "folder": "conformance",
         "name": name,
         "min_free_bytes": 1,
     }
-    return Launch(name, Identity(installation(), name, 1), "capture", json.dumps(config))
+    return Launch(name, Identity(installation(), name, 1), "capture", write_handover(control, config))
 
 
 def status_of(runtime: Runtime, name: str) -> Status | None:

@@ -17,6 +17,7 @@ from nodes.workloads.media_worker_client import WorkerHangs
 from station.models import Alert
 from station.term import Term
 from testing.workloads import like_a_channel
+from worker.wire.status import PlayoutStatus
 
 pytestmark = [pytest.mark.django_db]
 
@@ -55,7 +56,7 @@ def term() -> Term:
 def nothing_heard(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     settings.PLAYOUT_SILENCE_SECONDS = 3.0
 
-    def silent(workload: Workload, seconds: float) -> dict[str, Any]:
+    def silent(workload: Workload, seconds: float) -> PlayoutStatus:
         raise WorkerHangs("timed out")
 
     monkeypatch.setattr(watch, "fetch_status", silent)
@@ -77,6 +78,10 @@ def channel_on(where: Node, number: int, *, silent_seconds: float = 60.0) -> Wor
     Workload.objects.filter(pk=made.pk).update(state=State.RUNNING, heartbeat_at=heard, missed_looks=2)
     made.refresh_from_db()
     return made
+
+
+def status_of(workload: Workload, **values: Any) -> PlayoutStatus:
+    return PlayoutStatus(owner=workload.owner, generation=workload.generation, **values)
 
 
 def alerts() -> set[str]:
@@ -115,14 +120,14 @@ def test_a_lost_key_ends_nothing(term: Term, monkeypatch: pytest.MonkeyPatch) ->
     workload = channel_on(node("a"), 1)
     term.memory(reachability.Heard).note(workload)
 
-    def sealed(workload: Workload, seconds: float) -> dict[str, Any]:
+    def sealed(workload: Workload, seconds: float) -> PlayoutStatus:
         raise watch.CannotOpen("no key opens it")
 
     monkeypatch.setattr(watch, "fetch_status", sealed)
     watch.watch(term, workload, Engine())  # type: ignore[arg-type]
     assert workload.state == State.RUNNING
     assert alerts() == {reachability.SEALED}
-    watch.take_heartbeat(workload, {"frames": 1}, timezone.now())
+    watch.take_heartbeat(workload, status_of(workload, frames=1), timezone.now())
     assert alerts() == set(), "heard again"
 
 
@@ -167,7 +172,7 @@ def test_the_first_look_in_vain_does_not_wait_for_the_engine_and_the_second_asks
             engine_asked.set()
             return super().inspect(name)
 
-    def silent(workload: Workload, seconds: float) -> dict[str, Any]:
+    def silent(workload: Workload, seconds: float) -> PlayoutStatus:
         asked.append("worker")
         if workload.missed_looks:
             assert engine_asked.wait(5), "the engine is asked while the worker is waited for"
@@ -224,7 +229,7 @@ def test_a_channel_whose_storage_stands_still_is_left_alone_while_it_shows_a_pic
 ) -> None:
     """P-09: its main loop waits for a disk; frames go out all the same."""
     workload = channel_on(node("a"), 1)
-    told = {"loop_age_seconds": 60.0, "last_frame_age_seconds": age, "frames": 100}
+    told = status_of(workload, loop_age_seconds=60.0, last_frame_age_seconds=age, frames=100)
     monkeypatch.setattr(watch, "fetch_status", lambda workload, seconds: told)
     watch.watch(term, workload, Engine())  # type: ignore[arg-type]
     assert workload.state == state

@@ -1,9 +1,7 @@
 """What upper apps say: this owner wants (or no longer wants) a worker. Only intent is written here; reconcile acts."""
 
-import json
 import secrets
 from datetime import datetime
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max
@@ -15,6 +13,8 @@ from nodes.runtimes.base import Identity, Launch
 from nodes.workloads.supervision import Supervision
 from station.models import Project
 from station.sealing import seal, unseal
+from worker.wire import codec
+from worker.wire.configuration import Control, write_handover
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104  (a worker on another machine; its token guards it)
 LIVE_STATES = Workload.live_states()
@@ -34,14 +34,16 @@ def want(  # noqa: PLR0913  (one row, one column each)
     *,
     node: Node,
     program: str,
-    spec: dict[str, Any],
-    secret: dict[str, Any],
+    spec: codec.Json,
+    secret: codec.Json,
     now: datetime,
     project: Project | None = None,
     epoch: int = 0,
     supervision: Supervision | None = None,
 ) -> Workload:
     """One live workload for this owner: the one there is, or a new generation. Calling twice is calling once.
+
+    `spec` and `secret` are the open and the sealed fields of its configuration (see `codec.split`).
 
     Raises NodeFull if the node has filled up since it was chosen, or NoControlPort.
     """
@@ -66,7 +68,7 @@ def want(  # noqa: PLR0913  (one row, one column each)
                     name=workload_name(owner, generation),
                     program=program,
                     spec=spec,
-                    secrets_sealed=seal({**secret, "token": secrets.token_urlsafe(32)}),
+                    secrets_sealed=seal({"config": secret, "token": secrets.token_urlsafe(32)}),
                     control_port=_free_control_port(node),
                     epoch=epoch,
                     poll_seconds=policy.poll_seconds,
@@ -101,7 +103,7 @@ def unwant(owner: str, *, now: datetime, by: str, note: str = "") -> int:
 def set_end(owner: str, ends_at: datetime) -> None:
     """When its worker is to end by itself. Only intent: reconcile tells a worker that thinks otherwise."""
     for workload in Workload.objects.live().filter(owner=owner, is_wanted=True):
-        spec = {**workload.spec, "ends_at": ends_at.isoformat()}
+        spec = {**workload.spec, "ends_at": codec.encode(ends_at)}
         Workload.objects.filter(pk=workload.pk).update(spec=spec)
 
 
@@ -114,21 +116,18 @@ def launch_of(workload: Workload) -> Launch:
     """Everything a runtime needs, the secrets opened at the last moment."""
     opened = unseal(workload.secrets_sealed)
     address = workload.node.parsed_address
-    control = {
-        "owner": workload.owner,
-        "generation": workload.generation,
-        "token": opened["token"],
-        "host": "127.0.0.1" if address.is_local and workload.node.network == "host" else EVERYWHERE,
-        "port": workload.control_port,
-    }
-    source = {**workload.spec.get("source", {}), **opened.get("source", {})}
-    sealed = {"control": control, "source": source, "secrets": opened.get("redact", []), **opened.get("config", {})}
-    config = {**workload.spec, **sealed}
+    control = Control(
+        owner=workload.owner,
+        generation=workload.generation,
+        token=opened["token"],
+        host="127.0.0.1" if address.is_local and workload.node.network == "host" else EVERYWHERE,
+        port=workload.control_port,
+    )
     return Launch(
         name=workload.name,
         identity=Identity(installation(), workload.owner, workload.generation, workload.epoch),
         program=workload.program,
-        config=json.dumps(config),
+        config=write_handover(control, {**workload.spec, **opened.get("config", {})}),
         devices=tuple(workload.spec.get("devices", ())),
         control_port=workload.control_port,
         memory_mb=workload.memory_mb,

@@ -1,19 +1,36 @@
-"""Talking to a worker over its own HTTP: bounded in time and size, believed only if it names itself rightly."""
+"""HTTP calls to a media worker: limited in time and size; an answer counts only if it names the right workload."""
 
 import http.client
 import json
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Protocol, TypeVar
 
 from django.conf import settings
 
 from nodes.models import Workload
 from nodes.runtimes import simulated
 from nodes.workloads import token_of
+from worker.wire import codec
+from worker.wire.commands import Command, End
+from worker.wire.status import CaptureStatus, S, WorkerStatus, kind_of
 
 ANSWER_LIMIT_BYTES = 4 * 1024 * 1024
 # Closed parts are told a few times over, should a look have been lost; then they are not asked for any more.
 PARTS_AGAIN = 10
+
+
+class Named(Protocol):
+    """An answer says which workload it comes from."""
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def generation(self) -> int: ...
+
+
+N = TypeVar("N", bound=Named)
 
 
 class WorkerSilent(Exception):
@@ -36,7 +53,7 @@ def _call(
 ) -> Reply:
     world = simulated.current_world()
     if world is not None:
-        return Reply(http.client.OK, "application/json", json.dumps(world.status(workload.name)).encode())
+        return Reply(http.client.OK, "application/json", codec.dumps(world.status(workload.name)).encode())
     host = workload.node.worker_host
     limit = settings.WORKER_ANSWER_SECONDS if seconds is None else seconds
     connection = http.client.HTTPConnection(host, workload.control_port, timeout=limit)
@@ -54,53 +71,54 @@ def _call(
         connection.close()
 
 
-def _json(workload: Workload, reply: Reply) -> dict[str, Any]:
+def _read(workload: Workload, reply: Reply, kind: type[N]) -> N:
     if reply.status != http.client.OK:
         raise WorkerSilent(f"answered {reply.status}")
     try:
-        answer: dict[str, Any] = json.loads(reply.body)
-        named = (answer["owner"], answer["generation"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise WorkerSilent("the answer makes no sense") from error
-    if named != (workload.owner, workload.generation):
-        raise WorkerSilent(f"somebody else answers there: {named[0]}, generation {named[1]}")
+        answer = codec.loads(kind, reply.body)
+    except codec.WireError as error:
+        raise WorkerSilent(f"the answer makes no sense: {error}") from error
+    if (answer.owner, answer.generation) != (workload.owner, workload.generation):
+        raise WorkerSilent(f"somebody else answers there: {answer.owner}, generation {answer.generation}")
     return answer
 
 
-def fetch_status(workload: Workload, seconds: float | None = None) -> dict[str, Any]:
+def fetch_status(workload: Workload, seconds: float | None = None) -> WorkerStatus:
+    """Its status, of the type its program answers."""
     known = _closed_parts(workload) - PARTS_AGAIN
     path = f"/status?parts_after={known}" if known > 0 else "/status"
-    return _json(workload, _call(workload, "GET", path, seconds=seconds))
+    return _read(workload, _call(workload, "GET", path, seconds=seconds), kind_of(workload.program))
 
 
 def _closed_parts(workload: Workload) -> int:
-    """The number up to which every part of its recording is known for good."""
-    return max((part["number"] for part in workload.progress.get("parts", []) if part.get("ended_at")), default=0)
+    """The number up to which every part of its recording is known and will not change."""
+    parts = workload.status(CaptureStatus).parts
+    return max((part.number for part in parts if part.ended_at), default=0)
 
 
-def send_end(workload: Workload, ends_at: str) -> dict[str, Any]:
-    """Tell the worker when to end by itself; answers its status after that."""
-    return _json(workload, _call(workload, "POST", "/end", json.dumps({"ends_at": ends_at}).encode()))
+def send_end(workload: Workload, ends_at: datetime) -> WorkerStatus:
+    """Tell the media worker when to end by itself; returns its status after that."""
+    return tell(workload, End(ends_at), kind_of(workload.program))
 
 
-def fetch(workload: Workload, path: str) -> dict[str, Any]:
-    """Any other answer of its program; it names itself in it."""
-    return _json(workload, _call(workload, "GET", path))
+def fetch(workload: Workload, path: str, kind: type[N]) -> N:
+    """Any other answer of its program."""
+    return _read(workload, _call(workload, "GET", path), kind)
 
 
 class WorkerRefused(Exception):
     """It understood and said no; the text says why."""
 
 
-def tell(workload: Workload, path: str, told: dict[str, Any]) -> dict[str, Any]:
-    """A word to the worker; answers its status after that."""
-    reply = _call(workload, "POST", path, json.dumps(told, ensure_ascii=False).encode())
+def tell(workload: Workload, command: Command, kind: type[S]) -> S:
+    """Send a command; returns the status after it."""
+    reply = _call(workload, "POST", command.path, codec.dumps(command).encode())
     if reply.status == http.client.BAD_REQUEST:
         try:
             raise WorkerRefused(str(json.loads(reply.body)["error"]))
         except (ValueError, KeyError, TypeError) as error:
             raise WorkerSilent("the answer makes no sense") from error
-    return _json(workload, reply)
+    return _read(workload, reply, kind)
 
 
 def fetch_preview(workload: Workload, name: str) -> Reply:

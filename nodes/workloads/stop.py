@@ -17,6 +17,8 @@ from station.clock import database_now
 from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
+from worker.wire.commands import Stop
+from worker.wire.status import WorkerStatus
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +61,7 @@ def _ask_the_worker(workload: Workload) -> None:
     if workload.is_wanted:
         return  # lost, but nobody took its place: it plays on, as it should
     with contextlib.suppress(WorkerSilent, WorkerRefused, CannotOpen):
-        tell(workload, "/stop", {})
+        tell(workload, Stop(), WorkerStatus)
         logger.info("The worker itself was told to end; its engine does not answer. workload=%s", workload.name)
 
 

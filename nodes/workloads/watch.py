@@ -1,7 +1,7 @@
 """A running workload: believe its progress, notice when it is gone, silent, or over."""
 
-import json
 import logging
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,8 @@ from station.redaction import redact
 from station.sealing import CannotOpen
 from station.term import Term
 from worker.process import exits
+from worker.wire import codec
+from worker.wire.status import WorkerStatus, kind_of, read_final
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +37,9 @@ def watch(term: Term, workload: Workload, runtime: Runtime) -> None:
     doubt = reachability.ask_around(workload, runtime) if is_fenced and workload.missed_looks else None
     try:
         status = fetch_status(workload, reachability.PATIENCE_SECONDS if is_fenced else None)
-        if _thinks_otherwise(status, workload.spec.get("ends_at")):
-            status = send_end(workload, workload.spec["ends_at"])
+        ends_at = workload.wanted_end_at
+        if ends_at is not None and _thinks_otherwise(status, ends_at):
+            status = send_end(workload, ends_at)
     except CannotOpen as fault:
         _tell_sealed(workload, str(fault))
         _look_closer(term, workload, runtime, str(fault), doubt, is_our_fault=True)
@@ -53,37 +56,34 @@ def watch(term: Term, workload: Workload, runtime: Runtime) -> None:
         return
     term.memory(Heard).note(workload)
     if _hangs(status, is_fenced=is_fenced):
-        _look_closer(term, workload, runtime, f"its main loop hangs for {status['loop_age_seconds']:.0f} s", doubt)
+        _look_closer(term, workload, runtime, f"its main loop hangs for {status.loop_age_seconds:.0f} s", doubt)
         return
     take_heartbeat(workload, status, database_now())
 
 
-def _hangs(status: dict[str, Any], *, is_fenced: bool) -> bool:
+def _hangs(status: WorkerStatus, *, is_fenced: bool) -> bool:
     """Its main loop hangs. A fenced one that still sends frames is left alone: storage that does not answer would
     delay its successor even more (the app above alerts people)."""
-    age = status.get("last_frame_age_seconds")
+    age = status.last_frame_age_seconds
     is_on_air = is_fenced and age is not None and age < ON_AIR_SECONDS
-    return (status.get("loop_age_seconds") or 0) > HUNG_LOOP_SECONDS and not is_on_air
+    return status.loop_age_seconds > HUNG_LOOP_SECONDS and not is_on_air
 
 
-def _thinks_otherwise(status: dict[str, Any], ends_at: str | None) -> bool:
-    """Does the worker have another end in mind than the one that is wanted?"""
-    known = status.get("ends_at")
-    if not ends_at or not known:
-        return bool(ends_at)
-    return abs((datetime.fromisoformat(known) - datetime.fromisoformat(ends_at)).total_seconds()) > 0.01
+def _thinks_otherwise(status: WorkerStatus, ends_at: datetime) -> bool:
+    """Does the media worker know another end than the one that is wanted?"""
+    return status.ends_at is None or abs((status.ends_at - ends_at).total_seconds()) > 0.01
 
 
-def take_heartbeat(workload: Workload, status: dict[str, Any], now: datetime) -> None:
+def take_heartbeat(workload: Workload, status: WorkerStatus, now: datetime) -> None:
     """It answered: note when, what it has done, and push its deadline ahead."""
-    status = {**status, "error": redact(str(status.get("error") or ""))}
+    status, before = replace(status, error=redact(status.error)), workload.status(WorkerStatus)
     # Frames, or, of a source of sound alone, bytes.
-    grown = any(status.get(name, 0) > workload.progress.get(name, 0) for name in ("frames", "bytes"))
+    grown = status.frames > before.frames or status.bytes > before.bytes
     moved = grown or workload.progress_at is None
     changes: dict[str, Any] = {
         "heartbeat_at": now,
         "missed_looks": 0,
-        "progress": status,
+        "progress": codec.encode(status),
         "deadline_at": now + Workload.DEADLINES[State.RUNNING],
     }
     if moved:
@@ -180,7 +180,7 @@ def finish(workload: Workload, observed: Observed, runtime: Runtime) -> None:
     changes: dict[str, Any] = {"exit_code": observed.exit_code, "exit_reason": reason, "log_tail": printed}
     final = _final_status(printed, workload)
     if final is not None:
-        changes["progress"] = final
+        changes["progress"] = codec.encode(final)
     is_clean = observed.exit_code in {exits.DONE, exits.DISK_FULL} or workload.state == State.STOPPING
     to = State.EXITED if is_clean else State.FAILED
     note = f"{reason}, exit code {observed.exit_code}" + (f": {observed.error}" if observed.error else "")
@@ -210,15 +210,15 @@ def _last_log(workload: Workload, runtime: Runtime) -> str:
         return f"(the log could not be read: {redact(str(fault))})"
 
 
-def _final_status(printed: str, workload: Workload) -> dict[str, Any] | None:
+def _final_status(printed: str, workload: Workload) -> WorkerStatus | None:
     """The worker's last line sums up; believe it only if it names this workload."""
     for line in reversed(printed.splitlines()):
         try:
-            final = json.loads(line)["final"]
-            if (final["owner"], final["generation"]) == (workload.owner, workload.generation):
-                return dict(final)
-        except (ValueError, KeyError, TypeError):
+            final = read_final(kind_of(workload.program), line)
+        except codec.WireError:
             continue
+        if (final.owner, final.generation) == (workload.owner, workload.generation):
+            return final
     return None
 
 

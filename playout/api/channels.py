@@ -18,6 +18,8 @@ from playout.lists.broadcast_days import day_of, is_plannable
 from playout.lists.insertion import Wish
 from playout.models import Channel, ChannelOutput, Playlist, PlaylistItem
 from station.api_support import CONFLICT, UNPROCESSABLE, Answer, check, one, project_of, remove, store, told, visible
+from worker.wire import codec
+from worker.wire.status import PlayoutStatus
 
 channels = Router(tags=["channels"])
 OPERATE = "playout.operate_channel"
@@ -82,7 +84,8 @@ class InsertIn(Schema):
 
 def channel_out(channel: Channel) -> ChannelOut:
     workload = workloads.latest(channel.owner)
-    progress = workload.progress if workload and not workload.is_over else {}
+    is_up = workload is not None and not workload.is_over and bool(workload.progress)
+    status = workload.status(PlayoutStatus) if workload is not None and is_up else None
     return ChannelOut(
         id=channel.pk,
         name=channel.name,
@@ -90,10 +93,10 @@ def channel_out(channel: Channel) -> ChannelOut:
         is_wanted=channel.is_wanted,
         state=channel.state,
         since=channel.state_since_at,
-        node=workload.node.name if workload and progress else None,
-        item=progress.get("item"),
-        next=progress.get("next"),
-        outputs=progress.get("outputs", []),
+        node=workload.node.name if workload is not None and is_up else None,
+        item=codec.encode(status.item) if status else None,
+        next=codec.encode(status.next) if status else None,
+        outputs=codec.encode(status.outputs) if status else [],
         restart_count=channel.restart_count,
         error=channel.error,
     )

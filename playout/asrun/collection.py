@@ -1,6 +1,7 @@
 """Reading what the workers wrote down. Told twice is written once; what was lost with a machine is closed in words."""
 
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,8 @@ from nodes.workloads.media_worker_client import WorkerSilent, fetch
 from playout.lists.broadcast_days import begin_of, day_of
 from playout.lists.list_timing import plan_of
 from playout.models import AsRunEntry, Channel, PlaylistItem
+from worker.wire.asrun import AsRunPage, AsRunRecord
+from worker.wire.status import PlayoutStatus
 
 logger = logging.getLogger(__name__)
 
@@ -30,69 +33,66 @@ def collect(channel: Channel, workload: Workload, *, is_last: bool = False) -> i
     """
     if channel.asrun_generation != workload.generation:
         channel.asrun_generation, channel.asrun_revision = workload.generation, 0
-    if int(workload.progress.get("asrun_revision") or 0) <= channel.asrun_revision and not is_last:
+    if workload.status(PlayoutStatus).asrun_revision <= channel.asrun_revision and not is_last:
         return 0
     count = 0
     plans: Plans = {}
     for _ in range(ROUNDS):
         try:
-            answer = fetch(workload, f"/asrun?since={channel.asrun_revision}")
+            answer = fetch(workload, f"/asrun?since={channel.asrun_revision}", AsRunPage)
         except WorkerSilent:
             break
-        entries = sorted(answer["entries"], key=lambda entry: (entry["generation"], entry["seq"]))
+        entries = sorted(answer.entries, key=lambda entry: (entry.generation, entry.seq))
         with transaction.atomic():
             # The channel first, as everybody does who moves it and then closes its lines: or two wait for each other.
             Channel.objects.select_for_update(no_key=True).get(pk=channel.pk)
             for entry in entries:
                 write(channel, entry, plans)
-            channel.asrun_revision = int(answer["revision"])
+            channel.asrun_revision = answer.revision
             Channel.objects.filter(pk=channel.pk).update(
                 asrun_generation=channel.asrun_generation, asrun_revision=channel.asrun_revision
             )
         count += len(entries)
-        if answer["is_all"]:
+        if answer.is_all:
             break
     return count
 
 
-def write(channel: Channel, told: dict[str, Any], plans: Plans) -> None:
+def write(channel: Channel, record: AsRunRecord, plans: Plans) -> None:
     """One line, new or known by now in more detail."""
-    started_at = datetime.fromisoformat(told["started_at"])
-    ended_at = datetime.fromisoformat(told["ended_at"]) if told["ended_at"] else None
+    started_at, ended_at = record.started_at, record.ended_at
     rows = AsRunEntry.objects.filter(channel=channel)
-    known = rows.filter(generation=told["generation"], seq=told["seq"]).first()
-    if known is not None and known.ended_at is not None and (ended_at is None or known.frames == told["frames"]):
+    known = rows.filter(generation=record.generation, seq=record.seq).first()
+    if known is not None and known.ended_at is not None and (ended_at is None or known.frames == record.frames):
         return  # told again; or its worker died and never knew the end: we noticed
-    if ended_at is None and rows.filter(generation__gt=told["generation"]).exists():
+    if ended_at is None and rows.filter(generation__gt=record.generation).exists():
         # Its worker is gone and could not say the end; how much of it went out is known.
-        ended_at = started_at + timedelta(seconds=told["frames"] / float(channel.rate))
-        told = {**told, "reason": "lost", "note": NEVER_REPORTED}
+        ended_at = started_at + timedelta(seconds=record.frames / float(channel.rate))
+        record = replace(record, reason="lost", note=NEVER_REPORTED)
     elif ended_at is None:
-        for row in rows.filter(ended_at=None).exclude(generation=told["generation"], seq=told["seq"]):
+        for row in rows.filter(ended_at=None).exclude(generation=record.generation, seq=record.seq):
             end = max(started_at, row.started_at)
-            if row.generation != told["generation"]:  # nobody was on air between the two
+            if row.generation != record.generation:  # nobody was on air between the two
                 end = min(end, row.started_at + timedelta(seconds=row.frames / float(channel.rate)))
             rows.filter(pk=row.pk, ended_at=None).update(ended_at=end, reason="lost", note=NEVER_REPORTED)
-    item = PlaylistItem.objects.select_related("playlist").filter(pk=_item_id(told["key"])).first()
-    asset = Asset.objects.filter(pk=told["asset"]).first() if told["asset"] else None
+    item = PlaylistItem.objects.select_related("playlist").filter(pk=_item_id(record.key)).first()
+    asset = Asset.objects.filter(pk=record.asset).first() if record.asset else None
     values: dict[str, Any] = {
-        "kind": told["kind"],
-        "title": told["title"][:200],
+        "kind": record.kind,
+        "title": record.title[:200],
         "item": item,
         "asset": asset,
         "started_at": started_at,
         "ended_at": ended_at,
-        "from_seconds": told["from_seconds"],
-        "frames": told["frames"],
-        "repeats": told["repeats"],
-        "reason": told["reason"],
-        "note": told["note"],
+        "from_seconds": record.from_seconds,
+        "frames": record.frames,
+        "repeats": record.repeats,
+        "reason": record.reason,
+        "note": record.note,
     }
     if known is None:
         values["planned_at"] = planned_at(item, started_at, plans)
-    AsRunEntry.objects.update_or_create(
-        channel=channel, generation=told["generation"], seq=told["seq"], defaults=values
-    )
+    AsRunEntry.objects.update_or_create(channel=channel, generation=record.generation, seq=record.seq, defaults=values)
 
 
 def _item_id(key: str) -> int:

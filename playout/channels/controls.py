@@ -7,14 +7,13 @@ words without any scheduler. The others are words to the worker, passed on at on
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from nodes import workloads
 from nodes.models import Node, Workload
-from nodes.workloads.media_worker_client import WorkerRefused, WorkerSilent, fetch_status, tell
+from nodes.workloads.media_worker_client import WorkerRefused, WorkerSilent, fetch, tell
 from nodes.workloads.reconcile import reconcile
 from playout.channels import failover
 from playout.channels.lifecycle import advance
@@ -25,9 +24,13 @@ from scheduling.recording.controls import sentence
 from station import audit
 from station.clock import database_now
 from station.database.notify import wake_scheduler
+from worker.wire.commands import Command, Cue, Pause, Play, Skip
+from worker.wire.status import PlayoutStatus
 
 State = Channel.State
 WORDS = {"play": "plays", "pause": "is paused", "skip": "goes on to the next item", "cue": "has its next item"}
+
+TRANSPORT: dict[str, type[Command]] = {"play": Play, "pause": Pause, "skip": Skip}
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,13 @@ def command(channel: Channel, word: str, *, by: str, item: PlaylistItem | None =
     workload = workloads.latest(channel.owner)
     if channel.state != State.ON_AIR or workload is None or workload.state != Workload.State.RUNNING:
         return Outcome(False, f"{channel} is {channel.state_word}.")
-    told: dict[str, Any] = {"key": str(item.pk), "take": take} if item else {}
     try:
-        status = tell(workload, f"/{word}", told)
+        status = tell(workload, Cue(str(item.pk), take) if item else TRANSPORT[word](), PlayoutStatus)
     except WorkerSilent as silence:
         return Outcome(False, f"The worker of {channel} does not answer: {sentence(str(silence))}")
     except WorkerRefused as refusal:
         return Outcome(False, f"{channel}: {sentence(str(refusal))}")
-    audit.record(by, word, channel, after={"item": item.shown_title if item else "", "state": status.get("state")})
+    audit.record(by, word, channel, after={"item": item.shown_title if item else "", "state": status.state})
     words = f"goes over to {item.shown_title}" if item and take else WORDS[word]
     return Outcome(True, f"{channel} {words}.")
 
@@ -100,7 +102,7 @@ def insert(channel: Channel, wish: Wish, *, by: str, take: bool = False) -> Outc
     if channel.state != State.ON_AIR or workload is None or workload.state != Workload.State.RUNNING:
         return Outcome(False, f"{channel} is {channel.state_word}.")
     try:
-        item = insert_behind(channel, wish, fetch_status(workload))
+        item = insert_behind(channel, wish, fetch(workload, "/status", PlayoutStatus))
     except WorkerSilent as silence:
         return Outcome(False, f"The worker of {channel} does not answer: {sentence(str(silence))}")
     except CannotInsert as refusal:
@@ -111,17 +113,17 @@ def insert(channel: Channel, wish: Wish, *, by: str, take: bool = False) -> Outc
     audit.record(by, "insert", channel, after={"item": item.shown_title, "list": str(item.playlist)})
     where = f"It stands in {item.playlist} now."
     try:
-        status = tell(workload, "/load", rundown_of(channel, database_now()).words)
+        status = tell(workload, rundown_of(channel, database_now()).command, PlayoutStatus)
         if take:
-            tell(workload, "/cue", {"key": str(item.pk), "take": True})
+            tell(workload, Cue(str(item.pk), take=True), PlayoutStatus)
     except (WorkerSilent, WorkerRefused) as error:
         return Outcome(False, f"{where} The worker of {channel} was not told yet: {sentence(str(error))}")
     if take:
         return Outcome(True, f"{channel} goes over to {item.shown_title}. {where}")
-    following = status.get("next") or {}
-    if following.get("key") == str(item.pk):
+    if status.next is not None and status.next.key == str(item.pk):
         return Outcome(True, f"{channel} has {item.shown_title} as its next item. {where}")
-    return Outcome(True, f"{item.shown_title}: {where} Before it comes {following.get('title', 'something else')}.")
+    before = status.next.title if status.next else "something else"
+    return Outcome(True, f"{item.shown_title}: {where} Before it comes {before}.")
 
 
 def move(channel: Channel, *, by: str, to_node: Node | None = None, reason: str = "moved by hand") -> Outcome:

@@ -21,6 +21,7 @@ from station import audit
 from station.alerts import raise_alert
 from station.models.alert import Severity
 from station.states import SCHEDULER
+from worker.wire.status import PlayoutStatus
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ RUNBOOK = "See “A channel on a DeckLink card is off air” in docs/operations.
 
 def stands_still(workload: Workload) -> bool:
     """Health is progress: it answers, but nothing goes out."""
-    age = workload.progress.get("last_frame_age_seconds")
+    age = workload.status(PlayoutStatus).last_frame_age_seconds
     return age is not None and age > STILL_SECONDS
 
 
@@ -42,7 +43,7 @@ def last_frame_at(workload: Workload | None, now: datetime) -> datetime:
     """When a frame is last known to have gone out."""
     if workload is None or workload.heartbeat_at is None:
         return now
-    return workload.heartbeat_at - timedelta(seconds=workload.progress.get("last_frame_age_seconds") or 0.0)
+    return workload.heartbeat_at - timedelta(seconds=workload.status(PlayoutStatus).last_frame_age_seconds or 0.0)
 
 
 def recover(channel: Channel, workload: Workload | None, now: datetime, reason: str = "") -> None:

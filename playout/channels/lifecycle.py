@@ -32,6 +32,8 @@ from station.redaction import redact
 from station.sealing import CannotOpen
 from station.states import SCHEDULER
 from station.term import Term
+from worker.wire import codec
+from worker.wire.status import PlayoutStatus
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +139,7 @@ def advance(channel: Channel, now: datetime, term: Term | None = None) -> None:
 def _bring_up(term: Term, channel: Channel, now: datetime) -> None:
     workload = workloads.latest(channel.owner)
     if workload is not None and not workload.is_over and workload.is_wanted:
-        if workload.state == Workload.State.RUNNING and workload.progress.get("frames"):
+        if workload.state == Workload.State.RUNNING and workload.status(PlayoutStatus).frames:
             _note_on_air(term, channel, workload, now)
         elif channel.deadline_at is not None and now > max(channel.deadline_at, _patience_until(channel, workload)):
             _give_it_up(channel, workload, now)
@@ -159,7 +161,7 @@ def _note_return(term: Term, channel: Channel, now: datetime) -> None:
     """The machine with its card is back, and it never stopped (P-06)."""
     workload = workloads.latest(channel.owner)
     is_playing = workload is not None and workload.is_wanted and workload.state == Workload.State.RUNNING
-    if workload is not None and is_playing and workload.progress.get("frames"):
+    if workload is not None and is_playing and workload.status(PlayoutStatus).frames:
         _note_on_air(term, channel, workload, now)
 
 
@@ -170,7 +172,7 @@ def _patience_until(channel: Channel, workload: Workload) -> datetime:
 
 def _give_it_up(channel: Channel, workload: Workload, now: datetime) -> None:
     """It answers, but gives no picture: another one, elsewhere if that can be had, and somebody is told (P-05)."""
-    words = workload.progress.get("error") or f"{workload.name} gives no picture"
+    words = workload.status(PlayoutStatus).error or f"{workload.name} gives no picture"
     workloads.unwant(channel.owner, now=now, by=SCHEDULER, note="no picture in time")
     deadline = now + Channel.DEADLINES[State(channel.state)]
     Channel.objects.filter(pk=channel.pk, state=channel.state).update(deadline_at=deadline)
@@ -213,8 +215,7 @@ def _wait(channel: Channel, error: str, now: datetime) -> None:
 
 
 def _note_on_air(term: Term, channel: Channel, workload: Workload, now: datetime) -> None:
-    first = workload.progress.get("first_frame_at")
-    since = datetime.fromisoformat(first) if first else now
+    since = workload.status(PlayoutStatus).first_frame_at or now
     with transaction.atomic():
         note = f"first frame; on {workload.node.name}"
         moved = channel.move(
@@ -245,8 +246,8 @@ def _look_after(term: Term, channel: Channel, now: datetime) -> None:
 
 def _follow(term: Term, channel: Channel, workload: Workload, now: datetime) -> None:
     """Copy where it is and what went out, and tell it of another list."""
-    progress = workload.progress
-    place = progress.get("place") or {}
+    status = workload.status(PlayoutStatus)
+    place = codec.encode(status.place) if status.place is not None else None
     if place and place != channel.place:
         Channel.objects.filter(pk=channel.pk, state=State.ON_AIR).update(place=place)
         channel.place = place
@@ -263,7 +264,7 @@ def _pass_on_list(term: Term, channel: Channel, workload: Workload, now: datetim
         return
     for pk in [pk for pk, due in list(list_due.items()) if began - due > 60]:
         list_due.pop(pk, None)  # of media workers that are gone
-    told = workload.progress.get("rundown")
+    told = workload.status(PlayoutStatus).rundown
     try:
         rundown = rundown_of(channel, now)
     finally:
@@ -272,7 +273,7 @@ def _pass_on_list(term: Term, channel: Channel, workload: Workload, now: datetim
     if not told or told == rundown.version:
         return
     try:
-        tell(workload, "/load", rundown.words)
+        tell(workload, rundown.command, PlayoutStatus)
         logger.info("A channel has another list. channel=%s version=%s", channel.pk, rundown.version)
         resolve_alert(f"list_refused:{channel.owner}", now=now, note="it was taken")
     except WorkerSilent as error:
@@ -284,11 +285,11 @@ def _pass_on_list(term: Term, channel: Channel, workload: Workload, now: datetim
 
 def _watch_outputs(channel: Channel, workload: Workload, now: datetime) -> None:
     """An output that cannot be reached is no reason to touch the channel, but somebody must know."""
-    waiting = [each for each in workload.progress.get("outputs", []) if each["error"] and each["type"] != "preview"]
-    failing = [each for each in waiting if each["state"] != "sending"]
+    waiting = [each for each in workload.status(PlayoutStatus).outputs if each.error and each.type != "preview"]
+    failing = [each for each in waiting if each.state != "sending"]
     if failing:
         names = {str(output.pk): str(output) for output in channel.outputs.all()}
-        text = "\n".join(f"{names.get(each['key'], each['type'])}: {each['error']}" for each in failing)
+        text = "\n".join(f"{names.get(each.key, each.type)}: {each.error}" for each in failing)
         alert(channel, "output", f"{channel}: an output does not get through", text, now, Severity.WARNING)
     elif not waiting:
         resolve_alert(f"output:{channel.owner}", now=now, note="it gets through")
@@ -296,25 +297,25 @@ def _watch_outputs(channel: Channel, workload: Workload, now: datetime) -> None:
 
 def _watch_program(channel: Channel, workload: Workload, now: datetime) -> None:
     """On air, but with nothing worth seeing: frames go out, so nothing is moved, but somebody must know (P-09)."""
-    progress = workload.progress
-    if (progress.get("bars_seconds") or 0.0) >= BARS_SECONDS:
-        item = (progress.get("item") or {}).get("title")
+    status = workload.status(PlayoutStatus)
+    if status.bars_seconds >= BARS_SECONDS:
+        item = status.item.title if status.item else ""
         what = f"{item} gives no picture." if item else "Nothing of its list can be played, or nothing is planned."
-        text = f"{what} {progress.get('error') or ''} As-run says what was passed over, and why."
+        text = f"{what} {status.error} As-run says what was passed over, and why."
         alert(channel, "bars", f"{channel} shows its slate", text, now)
-    elif progress.get("state") != "slate":
+    elif status.state != "slate":
         resolve_alert(f"bars:{channel.owner}", now=now, note="there is a picture again")
-    if (progress.get("list_failed_seconds") or 0.0) >= BARS_SECONDS:
-        text = f"The filler is on. {progress.get('error') or ''} As-run says what was passed over, and why."
+    if status.list_failed_seconds >= BARS_SECONDS:
+        text = f"The filler is on. {status.error} As-run says what was passed over, and why."
         alert(channel, "list_failed", f"{channel}: nothing of its list can be played", text, now)
     else:
         resolve_alert(f"list_failed:{channel.owner}", now=now, note="it plays")
-    if (progress.get("dropping_seconds") or 0.0) >= BARS_SECONDS:
-        text = f"{progress.get('dropped')} frames were left out so far: its machine has too much to do."
+    if status.dropping_seconds >= BARS_SECONDS:
+        text = f"{status.dropped} frames were left out so far: its machine has too much to do."
         alert(channel, "dropping", f"{channel} loses frames: its encoder cannot keep up", text, now)
     else:
         resolve_alert(f"dropping:{channel.owner}", now=now, note="it keeps up")
-    if (progress.get("loop_age_seconds") or 0.0) > HUNG_LOOP_SECONDS:
+    if status.loop_age_seconds > HUNG_LOOP_SECONDS:
         text = "It plays on, but opens nothing new: usually its storage does not answer. Nothing is moved."
         alert(channel, "stuck", f"{channel}: its worker waits for something", text, now)
     else:

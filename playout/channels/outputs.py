@@ -9,6 +9,7 @@ from django.db import models
 from nodes.models import Port
 from scheduling.recorders.sources import Parsed, parse_source
 from station.folders import PLAYOUT_FOLDER, safe_part
+from worker.wire.configuration import Output
 
 
 class OutputType(models.TextChoices):
@@ -48,8 +49,8 @@ def parse_output(output_type: str, text: str) -> Parsed:
     return parsed
 
 
-def config_of(key: str, output_type: str, address: str, secrets: dict[str, Any], channel_id: int) -> dict[str, Any]:
-    """The output as its worker is told it; secrets as ffmpeg's own options, for the sealed part only."""
+def output_config(key: str, output_type: str, address: str, secrets: dict[str, Any], channel_id: int) -> Output:
+    """The output as its media worker is told it; secrets as ffmpeg's own options, for the sealed part only."""
     secret: dict[str, str] = {}
     if secrets.get("passphrase"):
         secret["passphrase"] = secrets["passphrase"]
@@ -65,7 +66,7 @@ def config_of(key: str, output_type: str, address: str, secrets: dict[str, Any],
     elif output_type == OutputType.FILE:
         url = f"{PLAYOUT_FOLDER}/channel-{channel_id}/{safe_part(address)}.ts"
     kept = {name: word for name, word in secret.items() if word}
-    return {"key": key, "type": output_type, "url": url, "secret": kept}
+    return Output(key=key, type=str(output_type), url=url, secret=kept)
 
 
 def port_needed(output_type: str, address: str) -> tuple[str, int] | None:

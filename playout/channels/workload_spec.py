@@ -1,8 +1,7 @@
-"""What a channel asks of a node: where it may run, what its worker is told, and which ports it must hold."""
+"""What a channel asks of a node: where it may run, what its media worker is told, and which ports it must hold."""
 
 import contextlib
 from datetime import datetime
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -11,12 +10,15 @@ from nodes import workloads
 from nodes.machines.placement import MEGABYTE, TRIES, Needs, NodeFull, NoPlace, choose
 from nodes.machines.ports import port_of, release, reserve
 from nodes.models import Node, Workload
-from playout.channels.outputs import OutputType, config_of, port_needed
-from playout.lists.rundown import filler_of, rundown_of
+from playout.channels.outputs import OutputType, output_config, port_needed
+from playout.lists.rundown import PreparedList, filler_of, rundown_of
 from playout.models import Channel, ChannelOutput
 from scheduling.recorders.sources import words_to_redact
 from scheduling.recording.workload_spec import DECKLINK_DEVICE
 from station.folders import PLAYOUT_FOLDER, PREVIEW_FOLDER
+from worker.wire import codec
+from worker.wire.configuration import PlayoutConfig
+from worker.wire.picture import Format
 
 WAITING = (Channel.State.STARTING, Channel.State.FAILING_OVER)
 
@@ -34,17 +36,15 @@ def ask_for_worker(channel: Channel, now: datetime, *, avoid: frozenset[int], no
     if current and current.is_wanted and not current.is_over:
         return current
     outputs = [output for output in channel.outputs.all() if output.is_active]
-    rundown = rundown_of(channel, now)
     needs = needs_of(channel, node=node, avoid=avoid)
-    secret = _secret(channel, outputs, rundown.sources, rundown.redact)
-    spec = _spec(channel, outputs, rundown.told)
+    config = config_of(channel, outputs, rundown_of(channel, now))
     for _ in range(TRIES):
         with contextlib.suppress(NodeFull):  # others chose it in the same moment
-            return _want(channel, choose(needs, now), spec, secret, now)
+            return _want(channel, choose(needs, now), config, now)
     raise NoPlace("All nodes fill up faster than one can be chosen.")
 
 
-def _want(channel: Channel, node: Node, spec: dict[str, Any], secret: dict[str, Any], now: datetime) -> Workload | None:
+def _want(channel: Channel, node: Node, config: PlayoutConfig, now: datetime) -> Workload | None:
     with transaction.atomic():
         # Nobody may stop it between this look and the intent, or a worker would play for nobody.
         if not Channel.objects.select_for_update().filter(pk=channel.pk, state__in=WAITING, is_wanted=True).exists():
@@ -53,6 +53,7 @@ def _want(channel: Channel, node: Node, spec: dict[str, Any], secret: dict[str, 
         if current and current.is_wanted and not current.is_over:
             return current  # somebody was faster, and holds the ports where it is
         _hold_ports(channel, node, ports_of(channel), now)
+        spec, secret = codec.split(config)
         return workloads.want(
             channel.owner,
             node=node,
@@ -109,29 +110,27 @@ def _hold_ports(channel: Channel, node: Node, ports: tuple[tuple[str, int], ...]
         )
 
 
-def _spec(channel: Channel, outputs: list[ChannelOutput], rundown: dict[str, Any]) -> dict[str, Any]:
+def config_of(channel: Channel, outputs: list[ChannelOutput], prepared: PreparedList) -> PlayoutConfig:
     width, height = channel.size
-    rate = channel.rate
     cards = [DECKLINK_DEVICE.format(output.address) for output in outputs if output.type == OutputType.DECKLINK]
-    spec: dict[str, Any] = {
-        "format": {"width": width, "height": height, "rate": [rate.numerator, rate.denominator]},
-        "video_bitrate": channel.video_bitrate,
-        "preview": preview_folder(channel) if settings.WORKER_PREVIEW else "",
-        "spool": f"{PLAYOUT_FOLDER}/channel-{channel.pk}",
-        "slate": channel.slate,
-        "pause": channel.pause,
-        "isolation_seconds": channel.isolation_seconds,
-        "min_free_bytes": settings.MIN_FREE_DISK_MB * MEGABYTE,
-        "rundown": rundown,
-        "filler": filler_of(channel),
-        "resume": channel.place or None,
-    }
-    return {**spec, "devices": cards} if cards else spec
-
-
-def _secret(
-    channel: Channel, outputs: list[ChannelOutput], sources: dict[str, Any], redact: list[str]
-) -> dict[str, Any]:
-    told = [config_of(str(each.pk), each.type, each.address, each.secrets, channel.pk) for each in outputs]
-    words = {word for each in outputs for word in words_to_redact(each.secrets)}
-    return {"config": {"outputs": told, "sources": sources}, "redact": sorted({*words, *redact}, key=len, reverse=True)}
+    sealed = [(each, each.secrets) for each in outputs]
+    words = {word for _, secrets in sealed for word in words_to_redact(secrets)}
+    return PlayoutConfig(
+        format=Format(width, height, channel.rate),
+        outputs=tuple(
+            output_config(str(each.pk), each.type, each.address, secrets, channel.pk) for each, secrets in sealed
+        ),
+        rundown=prepared.rundown,
+        sources=prepared.sources,
+        filler=filler_of(channel),
+        resume=channel.read_place(),
+        slate=channel.slate,
+        pause=channel.pause,
+        preview=preview_folder(channel) if settings.WORKER_PREVIEW else "",
+        spool=f"{PLAYOUT_FOLDER}/channel-{channel.pk}",
+        video_bitrate=channel.video_bitrate,
+        isolation_seconds=channel.isolation_seconds,
+        min_free_bytes=settings.MIN_FREE_DISK_MB * MEGABYTE,
+        devices=tuple(cards),
+        secrets=tuple(sorted({*words, *prepared.redact}, key=len, reverse=True)),
+    )

@@ -1,7 +1,6 @@
 """A clip nobody had planned: into the list, right behind what is on."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import transaction
 
@@ -9,6 +8,7 @@ from assets.models import Asset
 from playout.lists.rundown import MOST_ITEMS, lists_of
 from playout.models import Channel, Playlist, PlaylistItem
 from station.clock import database_now, spoken
+from worker.wire.status import ItemOnAir, NextItem, PlayoutStatus
 
 
 class CannotInsert(Exception):
@@ -24,7 +24,7 @@ class Wish:
     out_seconds: float | None = None
 
 
-def insert_behind(channel: Channel, wish: Wish, status: dict[str, Any]) -> PlaylistItem:
+def insert_behind(channel: Channel, wish: Wish, status: PlayoutStatus) -> PlaylistItem:
     """Behind what the worker says is on; if that is not of the list, before what comes next, or at the end."""
     if not (wish.asset.is_usable or wish.asset.is_growing):
         raise CannotInsert(f"{wish.asset} cannot be played: it is {wish.asset.state_word}")
@@ -35,7 +35,7 @@ def insert_behind(channel: Channel, wish: Wish, status: dict[str, Any]) -> Playl
     lists = lists_of(channel, now)
     if not lists:
         raise CannotInsert("it has no list")
-    behind, before = _item(status.get("item"), lists), _item(status.get("next"), lists)
+    behind, before = _row_of(status.item, lists), _row_of(status.next, lists)
     anchor = behind or before
     playlist = anchor.playlist if anchor is not None else lists[0]
     with transaction.atomic():
@@ -57,8 +57,8 @@ def insert_behind(channel: Channel, wish: Wish, status: dict[str, Any]) -> Playl
     return item
 
 
-def _item(told: dict[str, Any] | None, lists: list[Playlist]) -> PlaylistItem | None:
+def _row_of(told: ItemOnAir | NextItem | None, lists: list[Playlist]) -> PlaylistItem | None:
     """The row a worker speaks of; the parts of a recording are one. It may be gone, or of a list that is over."""
-    number = str((told or {}).get("key", "")).partition(".")[0]
+    number = told.key.partition(".")[0] if told is not None else ""
     rows = PlaylistItem.objects.filter(playlist__in=lists).select_related("playlist")
     return rows.filter(pk=int(number)).first() if number.isdigit() else None

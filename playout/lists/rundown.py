@@ -1,9 +1,9 @@
-"""What a channel's worker is told to play: the day's list or the channel's own, as plain values with absolute times."""
+"""What a channel's media worker is told to play: the day's list or the channel's own, with absolute times."""
 
 import hashlib
 import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -12,9 +12,12 @@ from django.db.models import Prefetch
 from assets.models import Asset, AssetPart
 from playout.lists.broadcast_days import begin_of, day_of, moment_on
 from playout.models import Channel, Playlist, PlaylistItem
-from scheduling.models import Recorder
-from scheduling.recorders.sources import full_url, options_for, words_to_redact
+from scheduling.recorders.sources import wire_source, words_to_redact
 from station.sealing import CannotOpen
+from worker.wire import codec
+from worker.wire.commands import Load
+from worker.wire.configuration import Source
+from worker.wire.rundown import ASSET, GROWING, Item, Rundown
 
 logger = logging.getLogger(__name__)
 
@@ -27,21 +30,21 @@ READABLE = Prefetch(
 
 
 @dataclass(frozen=True)
-class Rundown:
-    """`told` is open; `sources` (live sources by item) and `redact` are secret."""
+class PreparedList:
+    """What a channel's media worker is told to play. `rundown` is open; `sources` (of live items, by item key) and
+    `redact` are secret."""
 
-    told: dict[str, Any]
-    sources: dict[str, Any] = field(default_factory=dict)
-    redact: list[str] = field(default_factory=list)
+    rundown: Rundown
+    sources: dict[str, Source] = field(default_factory=dict)
+    redact: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
-        return str(self.told["version"])
+        return self.rundown.version
 
     @property
-    def words(self) -> dict[str, Any]:
-        """What a worker is told of another list (POST /load)."""
-        return {"rundown": self.told, "sources": self.sources, "redact": self.redact}
+    def command(self) -> Load:
+        return Load(self.rundown, self.sources, self.redact)
 
 
 def lists_of(channel: Channel, now: datetime) -> list[Playlist]:
@@ -54,17 +57,17 @@ def lists_of(channel: Channel, now: datetime) -> list[Playlist]:
     return [channel.playlist] if channel.playlist else []
 
 
-def rundown_of(channel: Channel, now: datetime) -> Rundown:
-    """Everything the worker needs to play on by itself for a day and more."""
+def rundown_of(channel: Channel, now: datetime) -> PreparedList:
+    """Everything the media worker needs to play on by itself for a day and more."""
     lists = lists_of(channel, now)
     secrets = _Secrets()
-    told = _told(lists, now, secrets)
+    rundown = _rundown(lists, now, secrets)
     following = _following(channel, lists, now)
     if following is not None:
-        told["following"] = _told([following], now, secrets)
-        told["following_at"] = begin_of(day_of(now) + timedelta(days=1)).isoformat()
-    told["version"] = _version([told, secrets.sources])
-    return Rundown(told, secrets.sources, sorted(secrets.redact))
+        later = _rundown([following], now, secrets)
+        rundown = replace(rundown, following=later, following_at=begin_of(day_of(now) + timedelta(days=1)))
+    rundown = replace(rundown, version=_version(rundown, secrets.sources))
+    return PreparedList(rundown, secrets.sources, tuple(sorted(secrets.redact)))
 
 
 def _following(channel: Channel, lists: list[Playlist], now: datetime) -> Playlist | None:
@@ -80,44 +83,48 @@ def _following(channel: Channel, lists: list[Playlist], now: datetime) -> Playli
 class _Secrets:
     """Gathered on the way: live sources by item, and the words that must never be printed."""
 
-    sources: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, Source] = field(default_factory=dict)
     redact: set[str] = field(default_factory=set)
 
 
-def _told(lists: list[Playlist], now: datetime, secrets: _Secrets) -> dict[str, Any]:
-    items: list[dict[str, Any]] = []
+def _rundown(lists: list[Playlist], now: datetime, secrets: _Secrets) -> Rundown:
+    items: list[Item] = []
     for playlist in lists:
         rows = playlist.items.select_related("asset", "asset__booking", "source").order_by("position", "id")
         for number, row in enumerate(rows.prefetch_related(READABLE)[:MOST_ITEMS]):
             moments = _fixed_moments(row, playlist.on, now)
             if playlist.on and number == 0 and playlist is not lists[0]:
                 moments = moments or [begin_of(playlist.on)]  # the next day begins on the second
-            items += told_item(row, moments)
-            if row.source is not None:
-                _gather(row, secrets, items)
+            items += items_of(row, moments)
+            if row.source is not None and not _gather(row, secrets):
+                items[-1] = replace(items[-1], kind=ASSET, file="")
     first = lists[0] if lists else None
-    told: dict[str, Any] = {
-        "items": items,
-        "loop": first is not None and not first.on and first.is_loop,
-        "begins_at": begin_of(first.on).isoformat() if first is not None and first.on else None,
-    }
-    return {**told, "version": _version(told)}
+    rundown = Rundown(
+        version="",
+        items=tuple(items),
+        is_loop=first is not None and not first.on and first.is_loop,
+        begins_at=begin_of(first.on) if first is not None and first.on else None,
+    )
+    return replace(rundown, version=_version(rundown))
 
 
-def _gather(row: PlaylistItem, secrets: _Secrets, items: list[dict[str, Any]]) -> None:
-    """A source whose secret cannot be opened is one item less, not a channel less."""
-    assert row.source is not None
+def _gather(row: PlaylistItem, secrets: _Secrets) -> bool:
+    """False: its secret cannot be opened. That is one item less, not a channel less."""
+    source = row.source
+    assert source is not None
     try:
-        secrets.sources[str(row.pk)], words = source_of(row.source)
+        opened = source.secrets
+        secrets.sources[str(row.pk)] = wire_source(source.source_type, source.address, opened, source.picture_size)
     except CannotOpen as error:
         logger.error("A live item cannot be shown. item=%s error=%s", row.pk, error)
-        items[-1] |= {"kind": "asset", "file": ""}
-        return
-    secrets.redact.update(words)
+        return False
+    secrets.redact.update(words_to_redact(opened))
+    return True
 
 
-def _version(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+def _version(*content: Any) -> str:
+    text = json.dumps(codec.encode(content), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _fixed_moments(item: PlaylistItem, day: date | None, now: datetime) -> list[datetime]:
@@ -128,35 +135,42 @@ def _fixed_moments(item: PlaylistItem, day: date | None, now: datetime) -> list[
     return [moment_on(each, item.start_time) for each in days]
 
 
-def told_item(item: PlaylistItem, fixed: list[datetime]) -> list[dict[str, Any]]:
+def items_of(item: PlaylistItem, fixed: list[datetime]) -> list[Item]:
     """One line, or several where an asset has several parts: each is opened on its own, so that seeking is exact."""
-    base: dict[str, Any] = {"key": str(item.pk), "kind": item.kind, "title": item.shown_title, "asset": item.asset_id}
-    base |= {"start": item.start, "max_late_seconds": item.max_late_seconds, "seconds": item.seconds}
-    base |= {"fixed_at": [moment.isoformat() for moment in fixed]}
+    base = Item(
+        key=str(item.pk),
+        kind=str(item.kind),
+        title=item.shown_title,
+        asset=item.asset_id,
+        is_cut=item.start == PlaylistItem.Start.CUT,
+        max_late_seconds=item.max_late_seconds,
+        seconds=item.seconds,
+        fixed_at=tuple(fixed),
+    )
     if item.kind != PlaylistItem.Kind.ASSET or item.asset is None:
         return [base]
-    base["in"] = item.in_seconds
+    base = replace(base, in_seconds=item.in_seconds)
     if item.asset.is_growing:
         booking = item.asset.booking
         assert booking is not None
-        return [{**base, "kind": "growing", "journal": f"{booking.folder}/{booking.file_name}.json"}]
+        return [replace(base, kind=GROWING, journal=f"{booking.folder}/{booking.file_name}.json")]
     if not item.asset.is_usable:
-        return [{**base, "file": ""}]  # passed over with a word in as-run, and in the list's warnings
+        return [base]  # without a file: passed over, and as-run and the list's warnings say so
     return _by_parts(base, item.asset, item.in_seconds, item.out_seconds)
 
 
-def _by_parts(base: dict[str, Any], asset: Asset, begin: float, end: float | None) -> list[dict[str, Any]]:
+def _by_parts(base: Item, asset: Asset, begin: float, end: float | None) -> list[Item]:
     parts: list[AssetPart] = asset.readable_parts  # type: ignore[attr-defined]  # fetched with the list
-    streams = streams_of(asset)
+    base = replace(base, streams=streams_of(asset))
     if len(parts) == 1:
-        return [{**base, "file": parts[0].path, "streams": streams}]
-    rows: list[dict[str, Any]] = []
+        return [replace(base, file=parts[0].path)]
+    rows: list[Item] = []
     for part, first, last in _cut(parts, begin, end):
-        span: dict[str, Any] = {"in": first, "seconds": last - first}
-        if rows:  # one item to people: it is reached, skipped and left out as a whole
-            span |= {"key": f"{base['key']}.{part.number}", "fixed_at": [], "part_of": base["key"]}
-        rows.append({**base, **span, "file": part.path, "streams": streams})
-    return rows or [{**base, "file": ""}]
+        row = replace(base, in_seconds=first, seconds=last - first, file=part.path)
+        if rows:  # people see one item: it is reached, skipped and left out as a whole
+            row = replace(row, key=f"{base.key}.{part.number}", fixed_at=(), part_of=base.key)
+        rows.append(row)
+    return rows or [base]
 
 
 def _cut(parts: list[AssetPart], begin: float, end: float | None) -> list[tuple[AssetPart, float, float]]:
@@ -179,21 +193,11 @@ def streams_of(asset: Asset) -> str:
     return "".join(has) or "av"
 
 
-def source_of(recorder: Recorder) -> tuple[dict[str, Any], list[str]]:
-    """A recorder's source as a worker is told it, and the words that must never be printed."""
-    secrets = recorder.secrets
-    url = full_url(recorder.source_type, recorder.address, secrets)
-    options = options_for(recorder.source_type, recorder.address)
-    told = {"type": recorder.source_type, "url": url, "options": options, "size": recorder.picture_size}
-    return told, words_to_redact(secrets)
-
-
-def filler_of(channel: Channel) -> dict[str, Any] | None:
+def filler_of(channel: Channel) -> Item | None:
     asset = channel.filler
     if asset is None or not asset.is_usable:
         return None
     part = asset.parts.filter(is_readable=True).order_by("number").first()
     if part is None:
         return None
-    told = {"key": "filler", "kind": "asset", "title": asset.title, "asset": asset.pk, "file": part.path}
-    return {**told, "streams": streams_of(asset)}
+    return Item(key="filler", kind=ASSET, title=asset.title, asset=asset.pk, file=part.path, streams=streams_of(asset))

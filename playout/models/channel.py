@@ -14,6 +14,8 @@ from nodes.models.node import label_validator
 from playout.channels.outputs import ONLY_ONE, TWICE, OutputType, parse_output
 from station.sealing import CannotOpen, seal, unseal
 from station.states import Event, Machine
+from worker.wire import codec
+from worker.wire.rundown import Place
 
 
 class ChannelQuerySet(models.QuerySet["Channel"]):
@@ -155,6 +157,10 @@ class Channel(Machine):
     def rate(self) -> Fraction:
         words = self.picture.partition("p")[2]
         return Fraction(30000, 1001) if words == "29.97" else Fraction(words)
+
+    def read_place(self) -> Place | None:
+        """The column `place`, decoded."""
+        return codec.decode(Place, self.place, "place") if self.place else None
 
     @property
     def has_card(self) -> bool:

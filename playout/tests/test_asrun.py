@@ -1,6 +1,7 @@
 """Reading as-run while others move the channel: nobody waits for anybody in a circle."""
 
 import threading
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from playout.asrun import collection
 from playout.models import AsRunEntry, Channel
 from station.clock import database_now
 from testing.waiting import wait_until
+from worker.wire.asrun import AsRunPage, AsRunRecord
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
 
@@ -18,22 +20,12 @@ WAITING = """SELECT count(*) FROM pg_stat_activity
              WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid <> pg_backend_pid()"""
 
 
-def line(seq: int, ended_at: str | None) -> dict[str, Any]:
-    return {
-        "generation": 1,
-        "seq": seq,
-        "key": "",
-        "kind": "slate",
-        "title": "Slate",
-        "asset": None,
-        "started_at": "2026-11-17T20:00:00+00:00",
-        "ended_at": ended_at,
-        "from_seconds": 0.0,
-        "frames": 25,
-        "repeats": 0,
-        "reason": "played" if ended_at else "",
-        "note": "",
-    }
+BEGAN = datetime(2026, 11, 17, 20, tzinfo=UTC)
+
+
+def line(seq: int, ended_at: datetime | None) -> AsRunRecord:
+    reason = "played" if ended_at else ""
+    return AsRunRecord(1, seq, "", "slate", "Slate", started_at=BEGAN, ended_at=ended_at, frames=25, reason=reason)
 
 
 def is_somebody_waiting() -> bool:
@@ -50,14 +42,15 @@ def test_a_move_by_hand_and_the_loop_never_wait_for_each_other(project: Any, mon
     channel = Channel.objects.create(name="One", project=project)
     AsRunEntry.objects.create(channel=channel, generation=1, seq=1, kind="slate", title="Slate", started_at=now)
     workload = Workload(owner=channel.owner, generation=1, node=node, progress={"asrun_revision": 3})
-    told = {"entries": [line(1, "2026-11-17T20:00:01+00:00"), line(2, None)], "revision": 3, "is_all": True}
-    monkeypatch.setattr(collection, "fetch", lambda workload, path: told)
+    entries = (line(1, BEGAN + timedelta(seconds=1)), line(2, None))
+    told = AsRunPage(channel.owner, 1, revision=3, is_all=True, entries=entries)
+    monkeypatch.setattr(collection, "fetch", lambda workload, path, kind: told)
     faults: list[Exception] = []
 
     def read() -> None:
         try:
             collection.collect(Channel.objects.get(pk=channel.pk), workload)
-        except Exception as fault:  # noqa: BLE001  the test looks at it
+        except Exception as fault:  # noqa: BLE001  reported by the assertion below
             faults.append(fault)
         finally:
             connection.close()

@@ -11,6 +11,7 @@ from playout.lists.broadcast_days import begin_of
 from playout.models import AsRunEntry, Channel
 from playout.tests.test_lists import DAY, make_asset, make_list
 from station.clock import database_now
+from worker.wire.asrun import AsRunRecord
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -23,9 +24,9 @@ def channel(project: Any) -> Channel:
 LINE = {"kind": "asset", "title": "Clip", "from_seconds": 0.0, "frames": 0, "repeats": 0, "reason": "", "note": ""}
 
 
-def line(key: str, began: datetime, ended: datetime | None = None, **more: Any) -> dict[str, Any]:
-    moments = {"started_at": began.isoformat(), "ended_at": ended.isoformat() if ended else None}
-    return {**LINE, "key": key, "asset": None, "generation": 1, "seq": 1, **moments, **more}
+def line(key: str, began: datetime, ended: datetime | None = None, **more: Any) -> AsRunRecord:
+    values = {"generation": 1, "seq": 1, "kind": "asset", "title": "Clip", **more}
+    return AsRunRecord(key=key, started_at=began, ended_at=ended, **values)
 
 
 def test_as_run_told_twice_is_written_once_and_only_one_is_open(channel: Channel) -> None:

@@ -13,13 +13,14 @@ from django.core.management import call_command
 
 from nodes import workloads
 from nodes.models import Node, Workload
-from nodes.workloads.media_worker_client import fetch_status
+from nodes.workloads.media_worker_client import fetch
 from playout.models import AsRunEntry, Channel, Recovery
 from station.clock import database_now
 from station.database.notify import wake_scheduler
 from station.models import Alert
 from testing.channels import make_channel
 from testing.waiting import wait_until
+from worker.wire.status import PlayoutStatus
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.docker, pytest.mark.crash, pytest.mark.alone]
 
@@ -167,14 +168,14 @@ def test_a_scheduler_that_is_away_has_no_effect_on_air(house: Any) -> None:
     running = house.scheduler
     running.terminate()
     assert running.wait(30) == 0
-    before = fetch_status(worker(channel))
+    before = fetch(worker(channel), "/status", PlayoutStatus)
     began_at = time.monotonic()
     wait_until(lambda: time.monotonic() - began_at > AWAY_SECONDS, AWAY_SECONDS + 5, "some time without anybody")
-    after = fetch_status(worker(channel))
+    after = fetch(worker(channel), "/status", PlayoutStatus)
     seconds = time.monotonic() - began_at
-    assert (after["ticks"] - before["ticks"]) / 25 == pytest.approx(seconds, abs=0.5)
-    assert after["dropped"] == before["dropped"]
-    assert after["encoder_restarts"] == 0
+    assert (after.ticks - before.ticks) / 25 == pytest.approx(seconds, abs=0.5)
+    assert after.dropped == before.dropped
+    assert after.encoder_restarts == 0
     house.start_scheduler()
     wait_until(lambda: worker(channel).heartbeat_at > database_now() - timedelta(seconds=3), 30, "it is looked after")
     assert worker(channel).pk == first.pk

@@ -11,6 +11,7 @@ from playout.lists.insertion import CannotInsert, Wish, insert_behind
 from playout.models import Channel, Playlist, PlaylistItem
 from scheduling.models import Booking
 from station.clock import database_now
+from worker.wire.status import ItemOnAir, NextItem, PlayoutStatus
 
 pytestmark = [pytest.mark.django_db]
 
@@ -42,12 +43,18 @@ def key(channel: Channel, number: int) -> str:
     return str(channel.playlist.items.get(asset__title=f"clip {number}").pk)
 
 
+def status(on_air: str | None = None, following: str | None = None) -> PlayoutStatus:
+    """The media worker says that these are on and next."""
+    item = ItemOnAir(key=on_air) if on_air else None
+    return PlayoutStatus(owner="x", generation=1, item=item, next=NextItem(key=following) if following else None)
+
+
 def test_behind_what_is_on_or_before_what_comes_or_at_the_end(channel: Any, project: Any) -> None:
     """P-01: also where every item had the same position, and where what is on is no item of the list."""
     first, second = key(channel, 0), key(channel, 2)
-    insert_behind(channel, Wish(made(project, "a")), {"item": {"key": f"{first}.2"}, "next": {"key": second}})
-    insert_behind(channel, Wish(made(project, "b")), {"item": None, "next": {"key": second}})
-    insert_behind(channel, Wish(made(project, "c")), {"item": {"key": "filler"}, "next": None})
+    insert_behind(channel, Wish(made(project, "a")), status(f"{first}.2", second))
+    insert_behind(channel, Wish(made(project, "b")), status(None, second))
+    insert_behind(channel, Wish(made(project, "c")), status("filler"))
     assert titles(channel.playlist) == ["clip 0", "a", "clip 1", "b", "clip 2", "c"]
 
 
@@ -58,7 +65,7 @@ def test_a_days_own_list_is_the_one_that_is_changed(channel: Any, project: Any) 
         for name, days in (("yesterday", 1), ("today", 0))
     )
     over = PlaylistItem.objects.create(playlist=yesterday, asset=made(project, "late show"))
-    insert_behind(channel, Wish(made(project, "a")), {"item": {"key": str(over.pk)}})
+    insert_behind(channel, Wish(made(project, "a")), status(str(over.pk)))
     assert titles(today) == ["a"]
     assert titles(yesterday) == ["late show"]
 
@@ -72,14 +79,14 @@ def test_a_recording_that_still_runs_can_be_shown(channel: Any, project: Any, re
     made(project, "an import", state=Asset.State.PROCESSING)
     assert live in Asset.objects.playable()
     assert not Asset.objects.playable().filter(title="an import").exists()
-    insert_behind(channel, Wish(live), {"item": {"key": key(channel, 0)}})
+    insert_behind(channel, Wish(live), status(key(channel, 0)))
     assert titles(channel.playlist)[1] == "the match"
 
 
 def test_what_cannot_be_played_or_has_no_list_is_refused_in_words(channel: Any, project: Any) -> None:
     broken = made(project, "broken", state=Asset.State.ERROR)
     with pytest.raises(CannotInsert, match="broken cannot be played"):
-        insert_behind(channel, Wish(broken), {})
+        insert_behind(channel, Wish(broken), status())
     channel.playlist = None
     with pytest.raises(CannotInsert, match="it has no list"):
-        insert_behind(channel, Wish(made(project, "a")), {})
+        insert_behind(channel, Wish(made(project, "a")), status())

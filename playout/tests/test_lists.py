@@ -1,6 +1,5 @@
 """Lists: times, warnings, what the worker is told, copies, imports, exports. No worker needed."""
 
-import json
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -9,7 +8,7 @@ from django.core.exceptions import ValidationError
 
 from assets.library.usage import uses_of, withdraw
 from assets.models import Asset, AssetPart
-from playout.channels.outputs import config_of, parse_output, port_needed
+from playout.channels.outputs import output_config, parse_output, port_needed
 from playout.lists.broadcast_days import begin_of, day_of, moment_on
 from playout.lists.copies import DayTaken, copy_to
 from playout.lists.list_timing import on_air_today, plan, plan_of
@@ -17,6 +16,8 @@ from playout.lists.rundown import rundown_of
 from playout.models import Channel, ChannelOutput, Playlist, PlaylistItem
 from scheduling.models import Recorder
 from station.clock import database_now
+from worker.wire import codec
+from worker.wire.configuration import Output
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -116,7 +117,7 @@ def test_nobody_puts_a_list_on_the_air_of_another_project(channel: Channel, proj
     with pytest.raises(ValidationError, match="belongs to another project"):
         foreign.full_clean()
     foreign.save()  # however it came to be there
-    assert rundown_of(channel, begin_of(DAY)).told["items"] == []
+    assert rundown_of(channel, begin_of(DAY)).rundown.items == ()
 
 
 def test_tomorrows_list_is_told_ahead_also_where_today_has_none(channel: Channel, project: Any) -> None:
@@ -126,25 +127,27 @@ def test_tomorrows_list_is_told_ahead_also_where_today_has_none(channel: Channel
     Channel.objects.filter(pk=channel.pk).update(playlist=daily)
     channel.refresh_from_db()
     today = begin_of(DAY) + timedelta(hours=3)
-    assert "following" not in rundown_of(channel, today).told
+    assert rundown_of(channel, today).rundown.following is None
     dated = make_list(project, {"asset": clip}, channel=channel, on=DAY + timedelta(days=1))
-    told = rundown_of(channel, today).told
-    assert told["following_at"] == begin_of(DAY + timedelta(days=1)).isoformat()
-    assert told["following"]["begins_at"] == told["following_at"]
-    assert not told["following"]["loop"]
+    told = rundown_of(channel, today).rundown
+    assert told.following_at == begin_of(DAY + timedelta(days=1))
+    assert told.following is not None
+    assert told.following.begins_at == told.following_at
+    assert not told.following.is_loop
     Playlist.objects.filter(pk=dated.pk).update(on=DAY)
-    told = rundown_of(channel, today).told
-    assert told["following"]["loop"]
-    assert told["following"]["begins_at"] is None
+    told = rundown_of(channel, today).rundown
+    assert told.following is not None
+    assert told.following.is_loop
+    assert told.following.begins_at is None
 
 
 def test_a_recording_of_several_parts_is_one_item(channel: Channel, project: Any) -> None:
     playlist = make_list(project, {"asset": make_asset(project, "Film", 60, parts=3), "start_time": time(20, 15)})
     Channel.objects.filter(pk=channel.pk).update(playlist=playlist)
     channel.refresh_from_db()
-    first, *others = rundown_of(channel, database_now()).told["items"]
-    assert len(first["fixed_at"]) == 3
-    assert {(each["part_of"], len(each["fixed_at"])) for each in others} == {(first["key"], 0)}
+    first, *others = rundown_of(channel, database_now()).rundown.items
+    assert len(first.fixed_at) == 3
+    assert {(each.part_of, len(each.fixed_at)) for each in others} == {(first.key, 0)}
 
 
 def test_a_long_list_costs_no_question_per_item(
@@ -155,7 +158,7 @@ def test_a_long_list_costs_no_question_per_item(
     Channel.objects.filter(pk=channel.pk).update(playlist=playlist)
     channel.refresh_from_db()
     with django_assert_max_num_queries(6):
-        assert len(rundown_of(channel, database_now()).told["items"]) == 40
+        assert len(rundown_of(channel, database_now()).rundown.items) == 40
 
 
 def test_a_worker_is_told_the_days_list_and_the_next_days(channel: Channel, project: Any) -> None:
@@ -164,27 +167,27 @@ def test_a_worker_is_told_the_days_list_and_the_next_days(channel: Channel, proj
     now = begin_of(DAY) + timedelta(hours=3)
     make_list(project, {"asset": clip}, channel=channel, on=DAY)
     make_list(project, {"asset": clip}, {"asset": clip}, channel=channel, on=DAY + timedelta(days=1))
-    told = rundown_of(channel, now).told
-    assert told["begins_at"] == begin_of(DAY).isoformat()
-    assert not told["loop"]
-    assert [item["fixed_at"] for item in told["items"]] == [[], [begin_of(DAY + timedelta(days=1)).isoformat()], []]
-    assert rundown_of(channel, now).version == told["version"], "asked twice, the same"
+    told = rundown_of(channel, now).rundown
+    assert told.begins_at == begin_of(DAY)
+    assert not told.is_loop
+    assert [item.fixed_at for item in told.items] == [(), (begin_of(DAY + timedelta(days=1)),), ()]
+    assert rundown_of(channel, now).version == told.version, "asked twice, the same"
     channel.playlist = make_list(project, {"asset": clip, "start_time": time(20, 0)})
-    told = rundown_of(channel, now + timedelta(days=5)).told
-    assert told["loop"]
-    assert len(told["items"][0]["fixed_at"]) == 3, "a worker alone knows the next days"
+    told = rundown_of(channel, now + timedelta(days=5)).rundown
+    assert told.is_loop
+    assert len(told.items[0].fixed_at) == 3, "a worker alone knows the next days"
 
 
 def test_parts_of_an_interrupted_recording_are_told_one_by_one(channel: Channel, project: Any) -> None:
     """P-09: in and out points count through all parts."""
     asset = make_asset(project, "Match", 90, parts=3)
     channel.playlist = make_list(project, {"asset": asset, "in_seconds": 40, "out_seconds": 70})
-    rows = rundown_of(channel, database_now()).told["items"]
-    assert [(row["file"][-5:], row["in"], row["seconds"]) for row in rows] == [
+    rows = rundown_of(channel, database_now()).rundown.items
+    assert [(row.file[-5:], row.in_seconds, row.seconds) for row in rows] == [
         ("2.mp4", 10.0, 20.0),
         ("3.mp4", 0.0, 10.0),
     ]
-    assert len({row["key"] for row in rows}) == 2
+    assert len({row.key for row in rows}) == 2
 
 
 def test_secrets_of_live_sources_stand_beside_the_list_not_in_it(channel: Channel, project: Any) -> None:
@@ -193,11 +196,11 @@ def test_secrets_of_live_sources_stand_beside_the_list_not_in_it(channel: Channe
         name="OB", project=project, source_type="srt", address="srt://10.0.0.1:9000?passphrase=averysecretword"
     )
     channel.playlist = make_list(project, {"kind": "live", "source": source, "length_seconds": 60})
-    rundown = rundown_of(channel, database_now())
-    assert "averysecretword" not in json.dumps(rundown.told)
-    [told] = rundown.sources.values()
-    assert "averysecretword" in told["url"]
-    assert "averysecretword" in rundown.redact
+    prepared = rundown_of(channel, database_now())
+    assert "averysecretword" not in codec.dumps(prepared.rundown)
+    [told] = prepared.sources.values()
+    assert "averysecretword" in told.url
+    assert "averysecretword" in prepared.redact
 
 
 def test_outputs_are_checked_and_their_secrets_taken_out(channel: Channel) -> None:
@@ -221,8 +224,8 @@ def test_outputs_are_checked_and_their_secrets_taken_out(channel: Channel) -> No
         ChannelOutput(channel=channel, type="hls", address="web").full_clean()
     output = ChannelOutput.objects.create(channel=channel, type="rtmp", address="rtmp://server.example/live/KEY123")
     assert output.address == "rtmp://server.example/live"
-    told = config_of("1", output.type, output.address, output.secrets, channel.pk)
-    assert told == {"key": "1", "type": "rtmp", "url": output.address, "secret": {"rtmp_playpath": "KEY123"}}
+    told = output_config("1", output.type, output.address, output.secrets, channel.pk)
+    assert told == Output(key="1", type="rtmp", url=output.address, secret={"rtmp_playpath": "KEY123"})
     assert port_needed("srt", "srt://0.0.0.0:9000?mode=listener") == ("udp", 9000)
     assert port_needed("srt", "srt://host:9000") is None
     assert port_needed("decklink", "2") == ("decklink", 2)

@@ -1,6 +1,6 @@
 """Small live pieces of the channel's page: what is on now, its picture."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from playout.models import Channel, Recovery
 from station.badges import badge, state_badge
 from station.clock import spoken
 from station.rights import only_visible
+from worker.wire.status import PlayoutStatus
 
 STILL = "frame.jpg"
 WORDS = {"playing": "green", "paused": "amber", "filler": "blue", "slate": "amber"}
@@ -63,42 +64,43 @@ def _fetch(workload: Workload, name: str) -> bytes | None:
 
 def now_context(channel: Channel) -> dict[str, Any]:
     workload = workloads.latest(channel.owner)
-    progress = workload.progress if workload and not workload.is_over else {}
-    item, following = progress.get("item"), progress.get("next")
-    state = str(progress.get("state", ""))
+    is_up = workload is not None and not workload.is_over and bool(workload.progress)
+    status = workload.status(PlayoutStatus) if workload is not None and is_up else None
+    item = status.item if status else None
+    state = status.state if status else ""
     return {
         "channel": channel,
         "badge": state_badge(channel),
         "worker_badge": badge(state, WORDS.get(state, "grey")) if state else "",
         "workload": workload,
-        "is_up": bool(progress),
+        "is_up": is_up,
         "item": item,
-        "item_left": _left(item, workload),
-        "next": following,
-        "outputs": _outputs(channel, progress),
+        "item_left": _left(status),
+        "next": status.next if status else None,
+        "outputs": _outputs(channel, status),
         "entries": today(channel, timezone.now(), 8),
         "last_recovery": Recovery.objects.filter(channel=channel).select_related("from_node", "to_node").first(),
     }
 
 
-def _left(item: dict[str, Any] | None, workload: Workload | None) -> str:
-    """How long what is on still lasts, counted on from the last look."""
-    if not item or item.get("seconds") is None or workload is None or workload.heartbeat_at is None:
+def _left(status: PlayoutStatus | None) -> str:
+    """How long the item on air still lasts, counted on from the last report."""
+    item = status.item if status else None
+    if status is None or item is None or item.seconds is None:
         return ""
-    place = workload.progress.get("place") or {}
-    since = timezone.now() - datetime.fromisoformat(place["at"]) if place.get("at") else timedelta()
-    passed = 0.0 if place.get("is_paused") else since.total_seconds()
-    return spoken(max(0.0, item["seconds"] - item["offset_seconds"] - passed))
+    since = timezone.now() - status.place.at if status.place else timedelta()
+    passed = 0.0 if status.place and status.place.is_paused else since.total_seconds()
+    return spoken(max(0.0, item.seconds - item.offset_seconds - passed))
 
 
-def _outputs(channel: Channel, progress: dict[str, Any]) -> list[dict[str, Any]]:
-    known = {each["key"]: each for each in progress.get("outputs", [])}
+def _outputs(channel: Channel, status: PlayoutStatus | None) -> list[dict[str, Any]]:
+    known = {each.key: each for each in status.outputs} if status else {}
     rows = []
     for output in channel.outputs.all():
-        told = known.get(str(output.pk), {})
+        told = known.get(str(output.pk))
         if not output.is_active and not told:
             continue
-        word = told.get("state", "off")
+        word = told.state if told else "off"
         colour = {"sending": "green", "waiting": "red", "starting": "blue"}.get(word, "grey")
-        rows.append({"name": str(output), "badge": badge(word, colour), "error": told.get("error", "")})
+        rows.append({"name": str(output), "badge": badge(word, colour), "error": told.error if told else ""})
     return rows

@@ -51,7 +51,7 @@ class BookingFacts:
 
     @display(description="Recorded")
     def recorded(self, obj: Booking) -> str:
-        return spoken(sum(float(part.get("seconds", 0)) for part in obj.parts)) if obj.parts else "–"
+        return spoken(sum(part.seconds for part in obj.read_parts())) if obj.parts else "–"
 
     @display(description="Size", ordering="size_bytes")
     def size(self, obj: Booking) -> str:
@@ -80,14 +80,15 @@ class BookingFacts:
     @display(description="Parts")
     def parts_shown(self, obj: Booking) -> SafeString | str:
         return _listed(
-            f"{part['file']}: {part['seconds']:.1f} s, {part['bytes'] / 1e6:.1f} MB, {part['end_reason'] or 'growing'}"
-            for part in obj.parts
+            f"{part.file}: {part.seconds:.1f} s, {part.bytes / 1e6:.1f} MB, {part.end_reason or 'growing'}"
+            for part in obj.read_parts()
         )
 
     @display(description="Gaps")
     def gaps_shown(self, obj: Booking) -> SafeString | str:
         return _listed(
-            f"{gap['from_at']} to {gap['to_at']}: {gap['seconds']:.1f} s, {gap['reason']}" for gap in obj.gaps
+            f"{gap.from_at.isoformat()} to {gap.to_at.isoformat()}: {gap.seconds:.1f} s, {gap.reason}"
+            for gap in obj.read_gaps()
         )
 
     @display(description="Errors")

@@ -9,6 +9,8 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange, NumericRa
 from django.db.models import F, Func, Q, Value
 
 from station.states import Event, Machine
+from worker.wire import codec
+from worker.wire.recording import Gap, Part
 
 
 class BookingQuerySet(models.QuerySet["Booking"]):
@@ -223,6 +225,14 @@ class Booking(Machine):
             # The lists of people: today, tonight, the calendar.
             models.Index(fields=["starts_at"], name="booking_by_start"),
         ]
+
+    def read_parts(self) -> list[Part]:
+        """The column `parts`, decoded."""
+        return codec.decode(list[Part], self.parts, "parts")
+
+    def read_gaps(self) -> list[Gap]:
+        """The column `gaps`, decoded."""
+        return codec.decode(list[Gap], self.gaps, "gaps")
 
     def __str__(self) -> str:
         return self.title or f"{self.recorder} #{self.pk}"

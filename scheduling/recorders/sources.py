@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from nodes.models import Port
+from worker.wire.configuration import Source
 
 
 class SourceType(models.TextChoices):
@@ -203,6 +204,12 @@ def full_url(source_type: str, address: str, secrets: dict[str, str]) -> str:
     if secrets.get("passphrase"):
         query.append(urlencode({"passphrase": secrets["passphrase"]}))
     return urlunsplit((parts.scheme, netloc, path, "&".join(query), ""))
+
+
+def wire_source(source_type: str, address: str, secrets: dict[str, Any], size: str) -> Source:
+    """The source as a media worker is told it, secrets included."""
+    url = full_url(source_type, address, secrets)
+    return Source(type=str(source_type), url=url, options=options_for(source_type, address), size=size)
 
 
 def options_for(source_type: str, address: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from scheduling.models import Booking, Recorder
 from scheduling.recording.lifecycle import advance, request_stop
 from station import audit
 from station.clock import database_now, house_time, spoken
+from worker.wire.status import CaptureStatus
 
 State = Booking.State
 SHORTEST = timedelta(seconds=10)
@@ -160,7 +161,7 @@ def _tell_start(booking: Booking) -> Outcome:
         left = spoken((booking.closes_at - booking.starts_at).total_seconds())
         return Outcome(False, f"{booking} could not start: {sentence(error)} Airlock tries again for {left}.", booking)
     if workload is not None and workload.state == Workload.State.RUNNING:
-        error = workload.progress.get("error") or "no picture from the source yet"
+        error = workload.status(CaptureStatus).error or "no picture from the source yet"
         text = f"{booking} is up{where} and waits for a signal: {sentence(error)} It keeps trying."
         return Outcome(False, text, booking)
     word = booking.state_word

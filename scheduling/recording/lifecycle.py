@@ -31,6 +31,7 @@ from station.redaction import redact
 from station.sealing import CannotOpen
 from station.states import SCHEDULER
 from station.term import Term
+from worker.wire.status import CaptureStatus
 
 logger = logging.getLogger(__name__)
 
@@ -254,9 +255,8 @@ def _expected_from(booking: Booking) -> datetime:
 def is_really_recording(workload: Workload) -> bool:
     """Frames alone are a promise (the encoder holds them back), and bytes may be a predecessor's: a recording is a
     signal, and bytes in the part that is being written."""
-    progress = workload.progress
-    written = [part for part in progress.get("parts", []) if part.get("bytes") and not part.get("ended_at")]
-    return bool(progress.get("signal") and written)
+    status = workload.status(CaptureStatus)
+    return status.signal and any(part.bytes and not part.ended_at for part in status.parts)
 
 
 def _predecessor_lingers(booking: Booking, now: datetime) -> bool:
@@ -268,14 +268,14 @@ def _predecessor_lingers(booking: Booking, now: datetime) -> bool:
 
 
 def _note_recording(booking: Booking, workload: Workload, now: datetime) -> None:
-    first, written = workload.progress.get("first_frame_at"), workload.progress.get("first_byte_at")
+    status = workload.status(CaptureStatus)
     with transaction.atomic():
         moved = booking.move(
             State.RECORDING,
             now=now,
             note=f"first frame; on {workload.node.name}",
-            first_frame_at=booking.first_frame_at or (datetime.fromisoformat(first) if first else now),
-            first_byte_at=booking.first_byte_at or (datetime.fromisoformat(written) if written else now),
+            first_frame_at=booking.first_frame_at or status.first_frame_at or now,
+            first_byte_at=booking.first_byte_at or status.first_byte_at or now,
             container_at=booking.container_at or workload.started_at,
             deadline_at=booking.closes_at + END_MARGIN,
         )
@@ -296,9 +296,10 @@ def _look_after(booking: Booking, now: datetime) -> None:
         _after_worker_ended(booking, workload, now)
         return
     copy_progress(booking, workload)
-    if workload.progress.get("state") == "no_signal":
+    status = workload.status(CaptureStatus)
+    if status.state == "no_signal":
         _note_no_signal(booking, workload, now)
-    elif workload.progress.get("signal"):
+    elif status.signal:
         resolve_alert(f"no_signal:{booking.owner}", now=now, note="the signal is back")
 
 
@@ -315,8 +316,8 @@ def _after_worker_ended(booking: Booking, workload: Workload | None, now: dateti
             booking.move(State.STOPPING, now=now, note="the disk is full", outcome="disk_full")
             workloads.unwant(booking.owner, now=now, by=SCHEDULER, note="the disk is full")
             return
-        parts = workload.progress.get("parts") or [{}]
-        if parts[-1].get("end_reason") == "ended" and now >= booking.closes_at - CLOCK_TOLERANCE:
+        parts = workload.status(CaptureStatus).parts
+        if parts and parts[-1].end_reason == "ended" and now >= booking.closes_at - CLOCK_TOLERANCE:
             _end_window(booking, now)
             return
     error = (workload.error or workload.exit_reason) if workload else "the worker is gone"
@@ -380,7 +381,7 @@ def _bring_down(booking: Booking, now: datetime) -> None:
 
 def _note_no_signal(booking: Booking, workload: Workload, now: datetime) -> None:
     """R-15: a lost source is not a node's fault. Tell people; the worker keeps trying by itself."""
-    error = str(workload.progress.get("error") or "The source sends no picture.")
+    error = workload.status(CaptureStatus).error or "The source sends no picture."
     if not booking.errors or booking.errors[-1]["error"] != error:
         entry = {"at": now.isoformat(), "attempt": booking.attempts, "error": error}
         booking.errors = [*booking.errors, entry][-200:]

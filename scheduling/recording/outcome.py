@@ -1,9 +1,9 @@
 """What came of a recording: progress copied while it runs, and the verdict at the end."""
 
-import itertools
 import logging
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from django.conf import settings
 
@@ -11,7 +11,9 @@ from nodes.models import Workload
 from scheduling.models import Booking
 from station.alerts import raise_alert
 from station.models.alert import Severity
-from worker.capture.journal import MIN_GAP_SECONDS
+from worker.wire import codec, recording
+from worker.wire.recording import Part, find_gaps
+from worker.wire.status import CaptureStatus
 
 logger = logging.getLogger(__name__)
 
@@ -21,14 +23,14 @@ DISK_FULL = "disk_full"
 
 
 def copy_progress(booking: Booking, workload: Workload) -> None:
-    """The worker's own account, kept with the booking. It counts earlier generations' parts, so it only ever grows."""
-    progress = workload.progress
-    parts = merge_parts(booking.parts, progress.get("parts", []), workload.node_id)
+    """Keep the media worker's report with the booking. It counts earlier generations' parts, so it only ever grows."""
+    status = workload.status(CaptureStatus)
+    parts = merge_parts(booking.read_parts(), status.parts, workload.node_id)
     changes = {
-        "parts": parts,
-        "gaps": find_gaps(parts, [*booking.gaps, *progress.get("gaps", [])]),
-        "frames": sum(part.get("frames", 0) for part in parts),
-        "size_bytes": sum(part.get("bytes", 0) for part in parts),
+        "parts": codec.encode(parts),
+        "gaps": codec.encode(find_gaps(parts, [*booking.read_gaps(), *status.gaps])),
+        "frames": sum(part.frames for part in parts),
+        "size_bytes": sum(part.bytes for part in parts),
     }
     if any(getattr(booking, name) != value for name, value in changes.items()):
         # Only while it is as we read it: a look that comes late must not put older words over the last ones.
@@ -39,53 +41,28 @@ def copy_progress(booking: Booking, workload: Workload) -> None:
             setattr(booking, name, value)
 
 
-def merge_parts(known: list[dict[str, Any]], reported: list[dict[str, Any]], node: int) -> list[dict[str, Any]]:
-    """By number; the newer report wins. A part that only an earlier node knows of is not forgotten, nor whose it is.
+def merge_parts(known: Iterable[Part], reported: Iterable[Part], node: int) -> list[Part]:
+    """By number; the newer report wins. A part that only an earlier node knows of is kept, with its node.
 
-    One that holds nothing is none (yet): its worker takes the empty file away when the source does not come. Two nodes
-    that could not see each other may have used one number: the first that was heard of keeps it.
+    A part without a byte does not count (yet): its media worker removes the empty file when the source does not come.
+    Two nodes that could not see each other may have used one number: the first that was heard of keeps it.
     """
-    by_number = {part["number"]: part for part in known}
+    by_number = {part.number: part for part in known}
     for part in reported:
-        if not part.get("bytes"):
+        if not part.bytes:
             continue
-        before = by_number.get(part["number"], {})
-        if before.get("node", node) != node and before.get("started_at") != part.get("started_at"):
+        before = by_number.get(part.number)
+        owner = before.node if before is not None and before.node is not None else node
+        if before is not None and owner != node and before.started_at != part.started_at:
             continue
-        by_number[part["number"]] = {**part, "node": before.get("node", node)}
+        by_number[part.number] = replace(part, node=owner)
     return [by_number[number] for number in sorted(by_number)]
-
-
-def find_gaps(parts: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Gaps inside of parts as the worker reported them, and those between parts, whichever node wrote them."""
-    inside = {gap["from_at"]: gap for gap in reported if gap.get("reason") == "no_signal"}
-    gaps = list(inside.values())
-    framed = [part for part in parts if part.get("first_frame_at") and part.get("last_frame_at")]
-    for before, after in itertools.pairwise(framed):
-        seconds = _seconds(before["last_frame_at"], after["first_frame_at"])
-        if seconds >= MIN_GAP_SECONDS:
-            gap = {"from_at": before["last_frame_at"], "to_at": after["first_frame_at"], "seconds": round(seconds, 3)}
-            gaps.append({**gap, "reason": before.get("end_reason") or "worker_died"})
-    return sorted(gaps, key=lambda gap: str(gap["from_at"]))
 
 
 def missing_seconds(booking: Booking, until: datetime) -> float:
     """How much of the window, as far as it was meant to last, no part holds."""
-    return missing_of(booking.parts, booking.gaps, booking.opens_at, min(until, booking.closes_at))
-
-
-def missing_of(
-    parts: list[dict[str, Any]], gaps: list[dict[str, Any]], wanted_from: datetime, wanted_until: datetime
-) -> float:
-    """The same of any parts and window."""
-    held = 0.0
-    for part in parts:
-        if part.get("first_frame_at") and part.get("last_frame_at"):
-            first = max(datetime.fromisoformat(part["first_frame_at"]), wanted_from)
-            last = min(datetime.fromisoformat(part["last_frame_at"]), wanted_until)
-            held += max(0.0, (last - first).total_seconds())
-    held -= sum(float(gap["seconds"]) for gap in gaps if gap.get("reason") == "no_signal")
-    return max(0.0, max(0.0, (wanted_until - wanted_from).total_seconds()) - held)
+    wanted_until = min(until, booking.closes_at)
+    return recording.missing_seconds(booking.read_parts(), booking.read_gaps(), booking.opens_at, wanted_until)
 
 
 def conclude(booking: Booking, workload: Workload | None, now: datetime) -> None:
@@ -125,7 +102,3 @@ def _tell(booking: Booking, to: str, note: str, now: datetime) -> None:
         subject=booking.owner,
         project=booking.recorder.project,
     )
-
-
-def _seconds(first: str, second: str) -> float:
-    return (datetime.fromisoformat(second) - datetime.fromisoformat(first)).total_seconds()

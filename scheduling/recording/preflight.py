@@ -5,7 +5,6 @@ source send a picture. What is wrong is written on the booking and raised as an 
 takes the alert back.
 """
 
-import json
 import logging
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -21,7 +20,7 @@ from nodes.runtimes import installation, runtime_for
 from nodes.runtimes.base import Identity, Launch, RuntimeFault
 from scheduling.bookings.making import first_preflight
 from scheduling.models import Booking
-from scheduling.recorders.sources import SourceType
+from scheduling.recorders.sources import SourceType, words_to_redact
 from scheduling.recording.disk_forecast import bytes_needed
 from scheduling.recording.workload_spec import needs_of, source_of
 from station.alerts import raise_alert, resolve_alert
@@ -30,6 +29,8 @@ from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
 from station.term import Term
+from worker.wire import codec
+from worker.wire.configuration import ProbeAnswer, ProbeConfig
 
 logger = logging.getLogger(__name__)
 
@@ -149,22 +150,23 @@ def _source(booking: Booking, node: Node, now: datetime) -> Finding:
     if _is_port_busy(booking, node, now):
         return Finding("source", True, "not asked: its port is in use until then")
     try:
-        told = {**source_of(booking), "seconds": PROBE_SECONDS}
+        secrets = tuple(words_to_redact(recorder.secrets))
+        config = ProbeConfig(source_of(booking), PROBE_SECONDS, secrets)
     except CannotOpen as fault:
         return Finding("source", False, str(fault))
     devices = (f"/dev/blackmagic/io{recorder.address}",) if recorder.source_type == SourceType.DECKLINK else ()
     name = f"airlock-{installation()[:8]}-probe-{uuid4().hex[:8]}"
-    launch = Launch(name, Identity(installation(), "probe", 0), "probe", config=json.dumps(told), devices=devices)
+    launch = Launch(name, Identity(installation(), "probe", 0), "probe", config=codec.dumps(config), devices=devices)
     try:
         printed = runtime_for(node).run_briefly(launch, CALL_SECONDS)
-        answer = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+        answer = codec.loads(ProbeAnswer, next(line for line in printed.splitlines() if line.startswith("{")))
     except RuntimeFault as fault:
         return Finding("source", False, f"it could not be asked: {redact(str(fault))}")
-    except (StopIteration, ValueError):
+    except (StopIteration, codec.WireError):
         return Finding("source", False, f"it could not be asked: {redact(printed.strip()[-200:]) or 'no answer'}")
-    if answer["ok"]:
+    if answer.ok:
         return Finding("source", True, "sends a picture")
-    return Finding("source", False, redact(str(answer["error"])))
+    return Finding("source", False, redact(answer.error))
 
 
 def _is_port_busy(booking: Booking, node: Node, now: datetime) -> bool:

@@ -1,8 +1,7 @@
-"""What a booking asks of a node: where it may run, what the worker is told, and which port it must hold."""
+"""What a booking asks of a node: where it may run, what its media worker is told, and which port it must hold."""
 
 import contextlib
 from datetime import datetime
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -13,11 +12,14 @@ from nodes.machines.ports import port_of, release, reserve
 from nodes.models import Node, Workload
 from scheduling.models import Booking
 from scheduling.recorders.file_names import Values, file_name, render_folder
-from scheduling.recorders.sources import SourceType, full_url, options_for, port_needed, words_to_redact
+from scheduling.recorders.sources import SourceType, port_needed, wire_source, words_to_redact
 from scheduling.recording.disk_forecast import bytes_needed
 from station.alerts import raise_alert
 from station.clock import house_zone
 from station.folders import PREVIEW_FOLDER
+from worker.wire import codec
+from worker.wire.configuration import CaptureConfig, Source
+from worker.wire.status import CaptureStatus
 
 MEGABYTE = 1024 * 1024
 DECKLINK_DEVICE = "/dev/blackmagic/io{}"
@@ -32,19 +34,17 @@ def ask_for_worker(booking: Booking, now: datetime) -> Workload | None:
     if current and current.is_wanted and not current.is_over:
         return current
     needs = needs_of(booking, current)
-    secret = _secret(booking)
+    source = source_of(booking)
     for _ in range(TRIES):
         node = choose(needs, now)
         if lacks_room(node, needs):
             _warn_of_room(booking, node, needs, now)
         with contextlib.suppress(NodeFull):  # others chose it in the same moment
-            return _want(booking, node, current, secret, now)
+            return _want(booking, node, current, source, now)
     raise NoPlace("All nodes fill up faster than one can be chosen.")
 
 
-def _want(
-    booking: Booking, node: Node, current: Workload | None, secret: dict[str, Any], now: datetime
-) -> Workload | None:
+def _want(booking: Booking, node: Node, current: Workload | None, source: Source, now: datetime) -> Workload | None:
     with transaction.atomic():
         # Nobody may stop or end the booking between this look and the intent, or a worker would run for nobody.
         still = Booking.objects.select_for_update().filter(pk=booking.pk, state=Booking.State.STARTING).first()
@@ -53,11 +53,12 @@ def _want(
         # Somebody may have extended it since it was read: the worker is told what stands there now.
         booking.opens_at, booking.closes_at = still.opens_at, still.closes_at
         _hold_port(booking, node, now)
+        spec, secret = codec.split(config_of(booking, current, source))
         return workloads.want(
             booking.owner,
             node=node,
             program="capture",
-            spec=_spec(booking, current),
+            spec=spec,
             secret=secret,
             now=now,
             project=booking.recorder.project,
@@ -125,29 +126,28 @@ def name_files(booking: Booking) -> tuple[str, str]:
     return folder, name
 
 
-def _spec(booking: Booking, previous: Workload | None) -> dict[str, Any]:
+def config_of(booking: Booking, previous: Workload | None, source: Source) -> CaptureConfig:
     recorder = booking.recorder
     folder, name = name_files(booking)
     # What any generation wrote, on any node: a number is never used twice.
-    reported = previous.progress.get("parts", []) if previous else []
-    known_parts = [part.get("number", 0) for part in [*booking.parts, *reported]]
-    spec: dict[str, Any] = {
-        "source": {"type": recorder.source_type, "size": recorder.picture_size},
-        "folder": folder,
-        "name": name,
-        "container": recorder.container,
-        "begins_at": booking.opens_at.isoformat(),
-        "ends_at": booking.closes_at.isoformat(),
-        "first_part": max(known_parts, default=0) + 1,
-        "preview": f"{PREVIEW_FOLDER}/booking-{booking.pk}" if settings.WORKER_PREVIEW else "",
-        "video_bitrate": recorder.video_bitrate,
-        "min_free_bytes": settings.MIN_FREE_DISK_MB * MEGABYTE // 2,
-        "split_seconds": recorder.split_minutes * 60,
-        "split_offset_seconds": _house_offset_seconds(booking.starts_at),
-    }
-    if recorder.source_type == SourceType.DECKLINK:
-        spec["devices"] = [DECKLINK_DEVICE.format(recorder.address)]
-    return spec
+    reported = previous.status(CaptureStatus).parts if previous else ()
+    is_card = recorder.source_type == SourceType.DECKLINK
+    return CaptureConfig(
+        source=source,
+        folder=folder,
+        name=name,
+        container=recorder.container,
+        begins_at=booking.opens_at,
+        ends_at=booking.closes_at,
+        first_part=max((part.number for part in [*booking.read_parts(), *reported]), default=0) + 1,
+        preview=f"{PREVIEW_FOLDER}/booking-{booking.pk}" if settings.WORKER_PREVIEW else "",
+        video_bitrate=recorder.video_bitrate,
+        min_free_bytes=settings.MIN_FREE_DISK_MB * MEGABYTE // 2,
+        split_seconds=recorder.split_minutes * 60,
+        split_offset_seconds=_house_offset_seconds(booking.starts_at),
+        devices=(DECKLINK_DEVICE.format(recorder.address),) if is_card else (),
+        secrets=tuple(words_to_redact(recorder.secrets)),
+    )
 
 
 def _house_offset_seconds(moment: datetime) -> int:
@@ -156,17 +156,7 @@ def _house_offset_seconds(moment: datetime) -> int:
     return int(offset.total_seconds()) if offset else 0
 
 
-def source_of(booking: Booking) -> dict[str, Any]:
-    """The source as a worker is told it, secrets included, and the words that must never be printed."""
+def source_of(booking: Booking) -> Source:
+    """The source as a media worker is told it, secrets included. Raises CannotOpen."""
     recorder = booking.recorder
-    opened = _secret(booking)
-    source = {"type": recorder.source_type, "size": recorder.picture_size, **opened["source"]}
-    return {"source": source, "secrets": opened["redact"]}
-
-
-def _secret(booking: Booking) -> dict[str, Any]:
-    recorder = booking.recorder
-    secrets = recorder.secrets
-    url = full_url(recorder.source_type, recorder.address, secrets)
-    options = options_for(recorder.source_type, recorder.address)
-    return {"source": {"url": url, "options": options}, "redact": words_to_redact(secrets)}
+    return wire_source(recorder.source_type, recorder.address, recorder.secrets, recorder.picture_size)

@@ -1,6 +1,6 @@
 """Live edits and cancel in every state (R-10, R-12)."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from scheduling.models import Booking, Recorder
 from scheduling.recording.controls import start_now
 from testing.media import decode
 from testing.waiting import wait_until
+from worker.wire.status import CaptureStatus
 
 State = Booking.State
 HOUR = timedelta(hours=1)
@@ -101,12 +102,11 @@ def test_a_live_recording_is_extended_and_shortened_without_a_break(recorder: Re
     assert booking is not None
     assert outcome.is_good, outcome.text
 
-    def end_of_worker() -> str:
-        return str(Workload.objects.get().progress.get("ends_at"))
+    def end_of_worker() -> datetime | None:
+        return Workload.objects.get().status(CaptureStatus).ends_at
 
     extend(booking, 900, now=timezone.now(), by="anna")
-    longer = booking.closes_at.isoformat(timespec="milliseconds")
-    wait_until(lambda: end_of_worker() == longer, 15, "the worker knows the later end")
+    wait_until(lambda: end_of_worker() == booking.closes_at, 15, "the worker knows the later end")
 
     change_end(booking, timezone.now() + timedelta(seconds=4), now=timezone.now(), by="anna")
     wait_until(lambda: Booking.objects.get().is_over, 30, "it ends at the new time")

@@ -1,5 +1,6 @@
 """The verdict: completed only if nothing is missing, whichever way it went missing (R-15)."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,13 +10,19 @@ from django.utils import timezone
 from nodes.models import Node, Workload
 from scheduling.models import Booking, Recorder
 from scheduling.recording import lifecycle
-from scheduling.recording.outcome import STOPPED_BY_HAND, conclude, find_gaps, merge_parts
+from scheduling.recording.outcome import STOPPED_BY_HAND, conclude, merge_parts
+from scheduling.recording.workload_spec import config_of
 from station.models import Alert
 from station.sealing import seal
+from worker.wire import codec
+from worker.wire.configuration import Source
+from worker.wire.recording import NO_SIGNAL, Part, find_gaps, gap_between
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 State = Booking.State
+SOURCE = Source("test")
+WRITTEN, EMPTY = {"number": 1, "file": "x-001.ts", "bytes": 9}, {"number": 2, "file": "x-002.ts"}
 
 
 @pytest.fixture(autouse=True)
@@ -23,20 +30,22 @@ def real_tolerance(settings: Any) -> None:
     settings.TOLERATED_GAP_SECONDS = 5.0
 
 
-def part(booking: Booking, number: int, first: float, last: float, reason: str = "stopped") -> dict[str, Any]:
-    def at(seconds: float) -> str:
-        return (booking.opens_at + timedelta(seconds=seconds)).isoformat()
+def made_part(booking: Booking, number: int, first: float, last: float, reason: str = "stopped") -> Part:
+    return Part(
+        number=number,
+        file=f"x-{number:03d}.ts",
+        first_frame_at=booking.opens_at + timedelta(seconds=first),
+        last_frame_at=booking.opens_at + timedelta(seconds=last),
+        frames=int((last - first) * 25),
+        bytes=1000,
+        seconds=last - first,
+        end_reason=reason,
+    )
 
-    return {
-        "number": number,
-        "file": f"x-{number:03d}.ts",
-        "first_frame_at": at(first),
-        "last_frame_at": at(last),
-        "frames": int((last - first) * 25),
-        "bytes": 1000,
-        "seconds": last - first,
-        "end_reason": reason,
-    }
+
+def part(booking: Booking, number: int, first: float, last: float, reason: str = "stopped") -> dict[str, Any]:
+    """As the database holds it."""
+    return dict(codec.encode(made_part(booking, number, first, last, reason)))
 
 
 def run(
@@ -85,8 +94,8 @@ def test_the_verdict_follows_from_what_is_held(
 
 
 def test_silence_inside_a_part_is_missing_too(booking: Booking, node: Node) -> None:
-    gap = {"from_at": booking.opens_at.isoformat(), "to_at": "", "seconds": 12.0, "reason": "no_signal"}
-    workload = run(booking, node, [part(booking, 1, 0.5, 599.5)], [gap])
+    gap = gap_between(booking.opens_at, booking.opens_at + timedelta(seconds=12), NO_SIGNAL)
+    workload = run(booking, node, [part(booking, 1, 0.5, 599.5)], [codec.encode(gap)])
 
     conclude(booking, workload, booking.closes_at)
 
@@ -118,14 +127,11 @@ def test_a_stop_by_hand_counts_only_until_then_and_nothing_recorded_is_no_alarm(
 def test_gaps_are_found_between_parts_only_where_there_is_one() -> None:
     base = datetime(2026, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 
-    def made(first: float, last: float) -> dict[str, Any]:
-        return {
-            "first_frame_at": (base + timedelta(seconds=first)).isoformat(),
-            "last_frame_at": (base + timedelta(seconds=last)).isoformat(),
-            "end_reason": "stalled",
-        }
+    def made(first: float, last: float) -> Part:
+        span = (base + timedelta(seconds=first), base + timedelta(seconds=last))
+        return Part(1, "x.ts", first_frame_at=span[0], last_frame_at=span[1], end_reason="stalled")
 
-    assert [gap["seconds"] for gap in find_gaps([made(0, 10), made(10.1, 20), made(25, 30)], [])] == [5.0]
+    assert [gap.seconds for gap in find_gaps([made(0, 10), made(10.1, 20), made(25, 30)], [])] == [5.0]
 
 
 def test_a_part_without_a_byte_is_none(booking: Booking, node: Node) -> None:
@@ -139,11 +145,10 @@ def test_a_part_without_a_byte_is_none(booking: Booking, node: Node) -> None:
 
 def test_a_number_of_a_part_is_never_used_twice(booking: Booking, node: Node) -> None:
     """R-21: node A recorded part 1, B never started, C goes on with part 2."""
-    from scheduling.recording.workload_spec import _spec
-
     booking.parts = [part(booking, 1, 0, 60)]
-    assert _spec(booking, Workload(node=node, progress={}))["first_part"] == 2
-    assert _spec(booking, Workload(node=node, progress={"parts": [{"number": 4}]}))["first_part"] == 5
+    assert config_of(booking, Workload(node=node, progress={}), SOURCE).first_part == 2
+    four = {"parts": [codec.encode(Part(4, "x-004.ts"))]}
+    assert config_of(booking, Workload(node=node, progress=four), SOURCE).first_part == 5
 
 
 @pytest.mark.parametrize(
@@ -154,13 +159,11 @@ def test_a_split_recording_is_split_by_the_house_clock(
     booking: Booking, settings: Any, zone: str, seconds: int
 ) -> None:
     """R-16: a quarter past is a quarter past in the house, wherever its clock stands against UTC."""
-    from scheduling.recording.workload_spec import _spec
-
-    assert _spec(booking, None)["split_seconds"] == 0
+    assert config_of(booking, None, SOURCE).split_seconds == 0
     settings.HOUSE_TIME_ZONE = zone
     booking.recorder.split_minutes = Recorder.Split.QUARTER
-    spec = _spec(booking, None)
-    assert (spec["split_seconds"], spec["split_offset_seconds"]) == (900, seconds)
+    config = config_of(booking, None, SOURCE)
+    assert (config.split_seconds, config.split_offset_seconds) == (900, seconds)
 
 
 def test_what_was_split_is_complete(booking: Booking, node: Node) -> None:
@@ -172,19 +175,20 @@ def test_what_was_split_is_complete(booking: Booking, node: Node) -> None:
 
 def test_two_nodes_that_used_one_number_do_not_overwrite_each_other(booking: Booking, node: Node) -> None:
     """R-21: one that was cut off went on alone; when it is back, the part that was heard of first stays what it is."""
-    mine = {**part(booking, 4, 0, 60), "started_at": "a", "node": node.pk}
-    theirs = {**part(booking, 4, 5, 90), "started_at": "b"}
+    here, there = booking.opens_at, booking.opens_at + timedelta(seconds=5)
+    mine = replace(made_part(booking, 4, 0, 60), started_at=here, node=node.pk)
+    theirs = replace(made_part(booking, 4, 5, 90), started_at=there)
     assert merge_parts([mine], [theirs], node.pk + 1) == [mine]
-    longer = {**part(booking, 4, 0, 75), "started_at": "a"}
-    assert merge_parts([mine], [longer], node.pk) == [{**longer, "node": node.pk}]
+    longer = replace(made_part(booking, 4, 0, 75), started_at=here)
+    assert merge_parts([mine], [longer], node.pk) == [replace(longer, node=node.pk)]
 
 
 @pytest.mark.parametrize(
     ("progress", "is_so"),
     [
-        ({"signal": True, "bytes": 9, "parts": [{"bytes": 9, "ended_at": None}]}, True),
-        ({"signal": True, "bytes": 9, "parts": [{"bytes": 9, "ended_at": "x"}, {"bytes": 0}]}, False),
-        ({"signal": False, "bytes": 9, "parts": [{"bytes": 9}]}, False),
+        ({"signal": True, "bytes": 9, "parts": [WRITTEN]}, True),
+        ({"signal": True, "bytes": 9, "parts": [{**WRITTEN, "ended_at": "2026-01-01T00:00:00+00:00"}, EMPTY]}, False),
+        ({"signal": False, "bytes": 9, "parts": [WRITTEN]}, False),
         ({}, False),
     ],
     ids=["its own bytes", "a predecessor's", "bars", "nothing"],

@@ -15,6 +15,8 @@ from scheduling.tests.test_outcome import part, run
 from station.models import Alert
 from station.sealing import seal
 from station.term import Term
+from worker.wire import codec
+from worker.wire.recording import Part
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -106,7 +108,7 @@ def test_a_worker_that_did_not_know_of_an_extension_is_followed_by_another(booki
     """R-12: extended while nobody could tell the worker; it ended at its old time, the window is open."""
     now = booking.opens_at + timedelta(seconds=5)
     workload = run(booking, node, [])
-    workload.progress = {"parts": [{"number": 1, "end_reason": "ended", "bytes": 5, "seconds": 5}]}
+    workload.progress = {"parts": [codec.encode(Part(1, "x-001.ts", end_reason="ended", bytes=5, seconds=5.0))]}
     Workload.objects.filter(pk=workload.pk).update(state="exited", progress=workload.progress)
     Booking.objects.update(state=State.RECORDING)
     booking.refresh_from_db()

@@ -15,6 +15,7 @@ from scheduling.recording.controls import running_booking
 from station.badges import state_badge
 from station.clock import spoken
 from station.rights import only_visible
+from worker.wire.status import CaptureStatus
 
 
 @never_cache
@@ -49,8 +50,9 @@ def trouble_of(booking: Booking, workload: Workload | None) -> str:
     """What stands between this booking and a picture, in words; empty if nothing does."""
     if booking.state == Booking.State.RETRY_WAIT and booking.errors:
         return str(booking.errors[-1]["error"])
-    if workload is not None and not workload.progress.get("signal"):
-        return str(workload.progress.get("error") or workload.error)
+    status = workload.status(CaptureStatus) if workload is not None else None
+    if workload is not None and status is not None and not status.signal:
+        return status.error or workload.error
     return ""
 
 
@@ -60,15 +62,14 @@ def now_context(recorder: Recorder) -> dict[str, object]:
         return {"recorder": recorder, "booking": None}
     workload = workloads.latest(booking.owner)
     now = timezone.now()
-    seconds = [float(part.get("seconds", 0)) for part in booking.parts]
     return {
         "recorder": recorder,
         "booking": booking,
         "badge": state_badge(booking),
         "workload": workload,
-        "signal": workload.progress.get("signal") if workload else None,
+        "signal": workload.status(CaptureStatus).signal if workload else None,
         "error": trouble_of(booking, workload),
         "megabytes": booking.size_bytes / 1e6,
-        "recorded": spoken(sum(seconds)),
+        "recorded": spoken(sum(part.seconds for part in booking.read_parts())),
         "remaining": spoken(max(0.0, (booking.ends_at - now).total_seconds())),
     }

@@ -1,47 +1,28 @@
 """Parts and gaps of one recording, kept beside the files so that a successor goes on where this worker ended."""
 
-import itertools
-import json
 import os
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+
+from worker.wire import codec
+from worker.wire.recording import (
+    NO_SIGNAL,
+    WORKER_DIED,
+    Gap,
+    Part,
+    RecordingJournal,
+    find_gaps,
+    gap_between,
+    to_milliseconds,
+)
 
 SUFFIXES = {"mpegts": ".ts", "fmp4": ".mp4"}
-MIN_GAP_SECONDS = 0.2
-NO_SIGNAL = "no_signal"
 
 
-def iso(moment: datetime | None) -> str | None:
-    return moment.isoformat(timespec="milliseconds") if moment else None
-
-
-@dataclass
-class Part:
-    """One file: an uninterrupted run of ffmpeg, or a piece of one that is split by the clock."""
-
-    number: int
-    file: str
-    started_at: str
-    first_frame_at: str | None = None
-    last_frame_at: str | None = None
-    ended_at: str | None = None
-    frames: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-    end_reason: str = ""
-
-
-@dataclass
-class Gap:
-    """Nothing was recorded from `from_at` to `to_at`."""
-
-    from_at: str
-    to_at: str
-    seconds: float
-    reason: str
+def now_in_milliseconds() -> datetime:
+    return to_milliseconds(datetime.now(UTC))
 
 
 @dataclass
@@ -60,12 +41,12 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
         journal = cls(folder, name, SUFFIXES[container])
         try:
-            stored: dict[str, Any] = json.loads(journal.path.read_text())
-            journal.parts = [Part(**part) for part in stored["parts"]]
-            journal.silences = [Gap(**gap) for gap in stored["gaps"] if gap["reason"] == NO_SIGNAL]
+            stored = codec.loads(RecordingJournal, journal.path.read_bytes())
+            journal.parts = list(stored.parts)
+            journal.silences = [gap for gap in stored.gaps if gap.reason == NO_SIGNAL]
         except FileNotFoundError:
             pass
-        except (ValueError, KeyError, TypeError):
+        except codec.WireError:
             # Half-written by a failing disk: the media files are what counts, and their names are not reused.
             os.replace(journal.path, journal.path.with_suffix(".json.bad"))
         for part in list(journal.parts):
@@ -87,18 +68,17 @@ class Journal:
             return
         found = path.stat()
         last = datetime.fromtimestamp(found.st_mtime, UTC)
-        part.bytes, part.end_reason, part.ended_at = found.st_size, "worker_died", iso(last)
-        part.first_frame_at = part.first_frame_at or part.started_at
-        first = datetime.fromisoformat(part.first_frame_at)
+        part.bytes, part.end_reason, part.ended_at = found.st_size, WORKER_DIED, to_milliseconds(last)
+        part.first_frame_at = first = part.first_frame_at or part.started_at or to_milliseconds(last)
         part.seconds = round(max(part.seconds, (last - first).total_seconds()), 3)
-        part.last_frame_at = iso(first + timedelta(seconds=part.seconds))
+        part.last_frame_at = to_milliseconds(first + timedelta(seconds=part.seconds))
 
     def begin(self, first_number: int, now: datetime) -> Part:
         """A new part under a number no file has yet; the file is created here, so nobody else can take it."""
         number = max([first_number - 1, *(part.number for part in self.parts)]) + 1
         while not self.reserve(number):
             number += 1
-        part = Part(number=number, file=self.file_of(number), started_at=now.isoformat(timespec="milliseconds"))
+        part = Part(number=number, file=self.file_of(number), started_at=to_milliseconds(now))
         self.parts.append(part)
         self.save()
         return part
@@ -123,9 +103,9 @@ class Journal:
         """The recording goes on in the (reserved) file of that number: the next frame is the first one there."""
         with self._measuring:
             self._measure(part, frames, seconds)
-            at = part.last_frame_at or iso(datetime.now(UTC))
+            at = part.last_frame_at or now_in_milliseconds()
             part.ended_at, part.end_reason = at, reason
-            following = Part(number=number, file=self.file_of(number), started_at=str(at), first_frame_at=at)
+            following = Part(number=number, file=self.file_of(number), started_at=at, first_frame_at=at)
             self.parts.append(following)
         self.save()
         return following
@@ -138,25 +118,17 @@ class Journal:
     def _place(self, part: Part, moment: datetime) -> None:
         """Its first frame, which cannot have come before the last one of an earlier part."""
         earlier = [other.last_frame_at for other in self.parts if other.number < part.number and other.last_frame_at]
-        bounds = [datetime.fromisoformat(text) for text in [part.started_at, *earlier]]
-        part.first_frame_at = iso(max([moment, *bounds]))
+        bounds = [part.started_at, *earlier] if part.started_at else earlier
+        part.first_frame_at = to_milliseconds(max([moment, *bounds]))
 
     @property
     def gaps(self) -> list[Gap]:
         """Within parts and between them, in the order of time."""
-        found = list(self.silences)
-        framed = [part for part in list(self.parts) if part.first_frame_at and part.last_frame_at]
-        for before, after in itertools.pairwise(framed):
-            lost_at, back_at = str(before.last_frame_at), str(after.first_frame_at)
-            seconds = (datetime.fromisoformat(back_at) - datetime.fromisoformat(lost_at)).total_seconds()
-            if seconds >= MIN_GAP_SECONDS:
-                found.append(Gap(lost_at, back_at, round(seconds, 3), before.end_reason))
-        return sorted(found, key=lambda gap: gap.from_at)
+        return find_gaps(list(self.parts), list(self.silences))
 
     def note_silence(self, part: Part, lost_at: datetime, back_at: datetime) -> None:
         """The picture was away within a part (ffmpeg stayed connected): that is a gap too."""
-        gap = Gap(iso(lost_at) or "", iso(back_at) or "", round((back_at - lost_at).total_seconds(), 3), NO_SIGNAL)
-        self.silences.append(gap)
+        self.silences.append(gap_between(to_milliseconds(lost_at), to_milliseconds(back_at), NO_SIGNAL))
         self.save()
 
     def measure(self, part: Part, frames: int, seconds: float, age_seconds: float | None = None) -> None:
@@ -174,9 +146,9 @@ class Journal:
     def _measure(self, part: Part, frames: int, seconds: float) -> None:
         part.frames, part.seconds = frames, round(seconds, 3)
         if part.first_frame_at:
-            first = datetime.fromisoformat(part.first_frame_at)
             # ffmpeg may have read ahead: a frame cannot have been recorded later than now.
-            part.last_frame_at = iso(min(first + timedelta(seconds=seconds), datetime.now(UTC)))
+            last = min(part.first_frame_at + timedelta(seconds=seconds), datetime.now(UTC))
+            part.last_frame_at = to_milliseconds(last)
         try:
             part.bytes = (self.folder / part.file).stat().st_size
         except FileNotFoundError:
@@ -191,7 +163,7 @@ class Journal:
     def finish(self, part: Part, reason: str) -> bool:
         """Close a part. One that never got a frame is no part: its empty file goes. True if it was kept."""
         with self._measuring:
-            part.ended_at = iso(datetime.now(UTC))
+            part.ended_at = now_in_milliseconds()
             part.end_reason = reason
         path = self.folder / part.file
         kept = bool(part.bytes)
@@ -205,10 +177,11 @@ class Journal:
         """Whole or not at all. A full disk must not end a recording, so it is no reason to stop here."""
         draft = self.path.with_suffix(".json.new")
         try:
-            draft.write_text(json.dumps(self.as_dict(), indent=1))
+            draft.write_text(codec.dumps(self.contents()))
             os.replace(draft, self.path)
         except OSError as error:
             print(f"journal not written: {error}", flush=True)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"parts": [asdict(part) for part in list(self.parts)], "gaps": [asdict(gap) for gap in self.gaps]}
+    def contents(self) -> RecordingJournal:
+        """What the file holds and the status reports: copies, because the parts go on changing."""
+        return RecordingJournal(tuple(replace(part) for part in list(self.parts)), tuple(self.gaps))

@@ -1,14 +1,15 @@
 """`probe`: does this source send a picture? Read for a few seconds as `capture` would, write nothing, say so."""
 
-import json
 import subprocess
 import time
 
 from worker.media.ffmpeg import Ffmpeg, find_binary, list_decklinks
 from worker.media.sources import build_input, nth_decklink
 from worker.process import exits
+from worker.process.config_line import ConfigError, read_line
 from worker.process.redaction import redact
-from worker.wire.configuration import ConfigError, Source, read_line
+from worker.wire import codec
+from worker.wire.configuration import ProbeAnswer, ProbeConfig, Source
 
 LOOK_SECONDS = 0.1
 # A card without a signal sends bars at once and says so a moment later.
@@ -16,14 +17,17 @@ SURE_SECONDS = 0.3
 
 
 def run() -> int:
-    """Print one line of JSON: {"ok": true} or {"ok": false, "error": "…"}."""
+    """Print one line: a ProbeAnswer."""
     line = read_line()
     if line is None:
         return exits.NO_CONFIG
-    raw = json.loads(line)
-    secrets = tuple(raw.get("secrets", ()))
-    error = redact(look(Source(**raw["source"]), secrets, float(raw.get("seconds", 8.0))), *secrets)
-    print(json.dumps({"ok": not error, "error": error}), flush=True)
+    try:
+        config = codec.loads(ProbeConfig, line)
+    except codec.WireError as error:
+        print(f"bad config: {error}", flush=True)
+        return exits.BAD_CONFIG
+    trouble = redact(look(config.source, config.secrets, config.seconds), *config.secrets)
+    print(codec.dumps(ProbeAnswer(ok=not trouble, error=trouble)), flush=True)
     return exits.DONE
 
 

@@ -5,29 +5,36 @@ to end, is there room on the disk. A dead or frozen ffmpeg is replaced within se
 tried again and again; a full disk ends the recording cleanly and keeps every byte.
 """
 
-import json
 import signal
 import subprocess
 import threading
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from pathlib import Path
 
-from worker.capture.journal import Journal, Part, iso
+from worker.capture.journal import Journal, now_in_milliseconds
 from worker.capture.splitting import Splitter, Take, escape_tee
 from worker.media.disk_space import free_bytes
 from worker.media.ffmpeg import Binary, Ffmpeg, find_binary, list_decklinks, warm_up
 from worker.media.preview import Preview
 from worker.media.sources import build_input, nth_decklink
 from worker.process import exits
-from worker.process.http_server import Server
+from worker.process.config_line import ConfigError, inside, media_folder, parse_line, read_line
+from worker.process.http_server import Post, Server
 from worker.process.redaction import redact
-from worker.wire.configuration import CaptureConfig, ConfigError, inside, parse_capture, read_line
+from worker.wire.commands import End, Stop
+from worker.wire.configuration import CaptureConfig, Control
+from worker.wire.recording import Part
+from worker.wire.status import CaptureStatus, final_line
 
 LOOK_SECONDS = 0.25
 STALL_SECONDS = 15.0
 RETRY_SECONDS = (0.3, 0.5, 1.0, 2.0)
 NO_SIGNAL_SECONDS = 3.0
+# The sound went on this much longer than the picture: then the file is longer than its picture. If all ends at once,
+# the two differ by less.
+WENT_ON_SECONDS = 1.0
 # So long ffmpeg usually needs until its first frame: it is started that much before the beginning.
 BEGIN_LEAD_SECONDS = 0.5
 WARM_UP_SECONDS = 2.0
@@ -61,7 +68,8 @@ def run() -> int:
         print("no config was handed over in time", flush=True)
         return exits.NO_CONFIG
     try:
-        config = parse_capture(line)
+        handover = parse_line(CaptureConfig, line)
+        folders = Folders.of(handover.config, media_folder())
     except ConfigError as error:
         print(f"bad config: {error}", flush=True)
         return exits.BAD_CONFIG
@@ -70,7 +78,7 @@ def run() -> int:
         print("no ffmpeg on this machine", flush=True)
         return exits.BAD_CONFIG
     try:
-        capture = Capture(config, binary)
+        capture = Capture(handover.control, handover.config, folders, binary)
     except OSError as error:
         print(f"the media folder cannot be used: {error}", flush=True)
         return exits.CANNOT_WRITE
@@ -79,22 +87,37 @@ def run() -> int:
     try:
         gets = {"/status": lambda query: capture.status(int(query.get("parts_after", 0)))}
         server = Server(
-            config.control,
+            handover.control,
             gets,
-            {"/end": capture.take_end, "/stop": lambda told: capture.ask_to_stop()},
-            capture.preview_folder,
+            [Post(End, capture.take_end), Post(Stop, lambda command: capture.ask_to_stop())],
+            folders.preview,
         )
     except OSError as error:
-        print(f"the control port {config.control.port} cannot be used: {error.strerror}", flush=True)
+        print(f"the control port {handover.control.port} cannot be used: {error.strerror}", flush=True)
         return exits.PORT_TAKEN
     threading.Thread(target=server.serve_forever, daemon=True).start()
     reason = capture.record()
-    print(json.dumps({"final": capture.status(capture.known_parts)}), flush=True)
+    print(final_line(capture.status(capture.known_parts)), flush=True)
     return exits.DISK_FULL if reason == DISK_FULL else exits.DONE
 
 
+@dataclass(frozen=True)
+class Folders:
+    """Where the recording and its preview are written."""
+
+    recording: Path
+    preview: Path | None
+
+    @classmethod
+    def of(cls, config: CaptureConfig, media: Path) -> "Folders":
+        """Raises ConfigError if one of them is not below the media folder."""
+        preview = inside(media, config.preview) if config.preview else None
+        return cls(inside(media, config.folder), preview)
+
+
 class Capture:
-    def __init__(self, config: CaptureConfig, binary: Binary) -> None:
+    def __init__(self, control: Control, config: CaptureConfig, folders: Folders, binary: Binary) -> None:
+        self.control = control
         self.config = config
         self.binary = binary
         self.ends_at = config.ends_at
@@ -102,10 +125,10 @@ class Capture:
         self.error = ""
         self.restarts = 0
         self.take: Take | None = None  # changed as a whole, so that /status reads what belongs together
-        self.started_at = datetime.now(UTC)
+        self.started_at = now_in_milliseconds()
         self.first_byte_at: datetime | None = None
-        self.preview_folder = inside(config.media, config.preview) if config.preview else None
-        self.journal = Journal.open(inside(config.media, config.folder), config.name, config.container)
+        self.preview_folder = folders.preview
+        self.journal = Journal.open(folders.recording, config.name, config.container)
         self.known_parts = 0
         self._first_part = config.first_part
         self._stop = threading.Event()
@@ -115,12 +138,9 @@ class Capture:
     def ask_to_stop(self) -> None:
         self._stop.set()
 
-    def take_end(self, told: dict[str, Any]) -> None:
-        """POST /end: the window was moved while it is recorded."""
-        ends_at = datetime.fromisoformat(told["ends_at"])
-        if ends_at.tzinfo is None:
-            raise ValueError("ends_at needs a zone")
-        self.ends_at = ends_at
+    def take_end(self, command: End) -> None:
+        """The window was moved while it is recorded."""
+        self.ends_at = command.ends_at
 
     def record(self) -> str:
         """Part after part until something final happens; returns that reason."""
@@ -156,40 +176,36 @@ class Capture:
             self.state = "waiting"
             self._stop.wait(min(LOOK_SECONDS, left))
 
-    def status(self, parts_after: int = 0) -> dict[str, Any]:
-        """What GET /status answers. Totals count every part, also those of earlier generations.
-
-        Who has heard of the first parts asks only for those after them: a week that is split has thousands.
-        """
+    def status(self, parts_after: int = 0) -> CaptureStatus:
+        """What GET /status answers. A caller that knows the first parts asks only for those after them: a recording of
+        a week that is split has thousands."""
         self.known_parts = max(self.known_parts, parts_after)
         take = self.take
         if take and take.ffmpeg.has_content:
             take.measure(self.journal)
-        journal = self.journal.as_dict()
+        journal = self.journal.contents()
         idle = take.ffmpeg.picture_idle_seconds() if take else None
-        return {
-            "owner": self.config.control.owner,
-            "generation": self.config.control.generation,
-            "state": self.state,
-            "signal": self._has_signal(),
-            "frames": sum(part["frames"] for part in journal["parts"]),
-            "bytes": sum(part["bytes"] for part in journal["parts"]),
-            "seconds": round(sum(part["seconds"] for part in journal["parts"]), 3),
-            "last_frame_age_seconds": round(idle, 2) if idle is not None else None,
-            "first_frame_at": next(
-                (part["first_frame_at"] for part in journal["parts"] if part["first_frame_at"]), None
-            ),
-            "first_byte_at": iso(self.first_byte_at),
-            "started_at": iso(self.started_at),
-            "ends_at": iso(self.ends_at),
-            "folder": self.config.folder,
-            "loop_age_seconds": round(time.monotonic() - self._looked_at, 1) if self.state != "done" else 0.0,
-            "restarts": self.restarts,
-            "error": self.error,
-            "free_bytes": free_bytes(self.journal.folder),
-            "parts": [part for part in journal["parts"] if part["number"] > parts_after],
-            "gaps": journal["gaps"],
-        }
+        return CaptureStatus(
+            owner=self.control.owner,
+            generation=self.control.generation,
+            state=self.state,
+            signal=self._has_signal(),
+            frames=sum(part.frames for part in journal.parts),
+            bytes=sum(part.bytes for part in journal.parts),
+            seconds=round(sum(part.seconds for part in journal.parts), 3),
+            last_frame_age_seconds=round(idle, 2) if idle is not None else None,
+            first_frame_at=next((part.first_frame_at for part in journal.parts if part.first_frame_at), None),
+            first_byte_at=self.first_byte_at,
+            started_at=self.started_at,
+            ends_at=self.ends_at,
+            folder=self.config.folder,
+            loop_age_seconds=round(time.monotonic() - self._looked_at, 1) if self.state != "done" else 0.0,
+            restarts=self.restarts,
+            error=self.error,
+            free_bytes=free_bytes(self.journal.folder),
+            parts=tuple(part for part in journal.parts if part.number > parts_after),
+            gaps=journal.gaps,
+        )
 
     def _has_signal(self) -> bool:
         take = self.take
@@ -278,7 +294,7 @@ class Capture:
             if ffmpeg.has_content and not part.first_frame_at:
                 self._note_first_frame(ffmpeg, part)
             if self.first_byte_at is None and self.journal.has_bytes_in(part.number):
-                self.first_byte_at = datetime.now(UTC)
+                self.first_byte_at = now_in_milliseconds()
             reason = self._reason_to_end()
             if reason:
                 return reason
@@ -317,8 +333,8 @@ class Capture:
     def _note_lasting_silence(self, ffmpeg: Ffmpeg) -> None:
         """It ends without a picture, though something went on (the sound, a card's bars): that was not the picture."""
         take = self.take
-        going_on = ffmpeg.picture_idle_seconds() - ffmpeg.idle_seconds() > NO_SIGNAL_SECONDS
-        if take and self._lost_at is not None and going_on:
+        went_on = ffmpeg.picture_idle_seconds() - ffmpeg.idle_seconds() > WENT_ON_SECONDS
+        if take and self._lost_at is not None and went_on:
             self.journal.note_silence(take.part, self._lost_at, datetime.now(UTC))
         self._lost_at = None
 

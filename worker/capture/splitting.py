@@ -10,8 +10,9 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
-from worker.capture.journal import Journal, Part
+from worker.capture.journal import Journal
 from worker.media.ffmpeg import Ffmpeg
+from worker.wire.recording import Part
 
 SPLIT = "split"
 MUXERS = {

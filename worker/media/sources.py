@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
-from worker.wire.configuration import ConfigError, Source
+from worker.process.config_line import ConfigError
+from worker.wire.configuration import Source
 
 PROTOCOLS = {
     "srt": "srt,udp",

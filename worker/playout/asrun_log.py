@@ -1,9 +1,10 @@
 """The as-run of what is on: one open entry at most, closed by whatever goes on next."""
 
-from typing import Any
+from datetime import datetime
 
-from worker.playout.asrun_spool import Entry, Spool
-from worker.playout.slots import FILLER, SLATE, Slot, stamp
+from worker.playout.asrun_spool import Spool
+from worker.playout.slots import FILLER, SLATE, Slot, moment_of
+from worker.wire.asrun import AsRunRecord
 
 
 class Logbook:
@@ -11,7 +12,7 @@ class Logbook:
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
-        self._open: Entry | None = None
+        self._open: AsRunRecord | None = None
         self._slot: Slot | None = None  # whose entry it is; none for the slate
 
     def is_of(self, slot: Slot) -> bool:
@@ -20,24 +21,24 @@ class Logbook:
 
     def air(self, slot: Slot, now: float) -> None:
         self.close(now)
-        slot.entry = self._open = self._spool.begin(**_facts(slot), started_at=stamp(now))
+        slot.entry = self._open = self._spool.begin(_record(slot, moment_of(now)))
         self._slot = slot
 
     def air_slate(self, now: float, why: str) -> None:
         """One more frame of it."""
         if self._open is None or self._slot is not None:
             self.close(now)
-            self._open = self._spool.begin(
-                key="", kind=SLATE, title="Slate", asset=None, started_at=stamp(now), reason="", note=why
-            )
+            record = AsRunRecord(0, 0, key="", kind=SLATE, title="Slate", started_at=moment_of(now), note=why)
+            self._open = self._spool.begin(record)
         self._open.frames += 1
 
     def pass_over(self, slot: Slot, now: float, reason: str, note: str, *, is_off: bool) -> None:
         """An entry without frames. `is_off`: nothing of the list is on, so what is noted as on has ended."""
         if is_off:
             self.close(now)
-        at = stamp(now)
-        slot.entry = self._spool.begin(**_facts(slot), started_at=at, ended_at=at, reason=reason, note=note)
+        record = _record(slot, moment_of(now))
+        record.ended_at, record.reason, record.note = record.started_at, reason, note
+        slot.entry = self._spool.begin(record)
 
     def note_progress(self) -> None:
         """How far what is on has come, should nobody be there to write its end."""
@@ -50,7 +51,7 @@ class Logbook:
         if entry is None:
             return
         self._count()
-        entry.ended_at, entry.reason = stamp(now), entry.reason or reason
+        entry.ended_at, entry.reason = moment_of(now), entry.reason or reason
         entry.note = entry.note or note
         self._spool.write(entry)
         self._open = self._slot = None
@@ -60,12 +61,16 @@ class Logbook:
             self._open.frames, self._open.repeats = self._slot.frames, self._slot.repeats
 
 
-def _facts(slot: Slot) -> dict[str, Any]:
+def _record(slot: Slot, started_at: datetime) -> AsRunRecord:
+    """Not numbered yet: the spool does that."""
     item = slot.item
-    return {
-        "key": item.key,
-        "kind": FILLER if slot.is_filler else item.kind,
-        "title": item.title,
-        "asset": item.asset,
-        "from_seconds": round(item.in_seconds + slot.offset_seconds, 3),
-    }
+    return AsRunRecord(
+        0,
+        0,
+        key=item.key,
+        kind=FILLER if slot.is_filler else item.kind,
+        title=item.title,
+        asset=item.asset,
+        started_at=started_at,
+        from_seconds=round(item.in_seconds + slot.offset_seconds, 3),
+    )

@@ -6,15 +6,16 @@ own reads and writes: storage that stands still must not hold up the picture, no
 """
 
 import contextlib
-import json
 import os
 import queue
 import re
 import threading
 from collections import OrderedDict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from worker.wire import codec
+from worker.wire.asrun import AsRunRecord
 
 KEPT_FILES = 5
 # A week of half-minute clips, should nobody ask for so long.
@@ -26,29 +27,19 @@ QUEUED_LINES = 50_000
 _NAME = re.compile(r"^asrun-g(\d+)\.jsonl$")
 
 
-@dataclass
-class Entry:
-    """One thing on air, from when to when. Moments are ISO, UTC."""
+@dataclass(frozen=True)
+class Changes:
+    """What changed after a revision, the oldest first; ask again with the new revision until `is_all`."""
 
-    generation: int
-    seq: int
-    key: str
-    kind: str
-    title: str
-    asset: int | None
-    started_at: str
-    ended_at: str | None = None
-    from_seconds: float = 0.0
-    frames: int = 0
-    repeats: int = 0
-    reason: str = ""
-    note: str = ""
+    revision: int
+    is_all: bool
+    entries: tuple[AsRunRecord, ...]
 
 
 class Spool:
     def __init__(self, folder: Path, generation: int) -> None:
         self.folder, self.generation = folder, generation
-        self._entries: OrderedDict[tuple[int, int], tuple[int, Entry]] = OrderedDict()
+        self._entries: OrderedDict[tuple[int, int], tuple[int, AsRunRecord]] = OrderedDict()
         self._revision = 0
         self._seq = 0
         self._lock = threading.Lock()
@@ -62,27 +53,25 @@ class Spool:
     def revision(self) -> int:
         return self._revision
 
-    def begin(self, **values: Any) -> Entry:
+    def begin(self, entry: AsRunRecord) -> AsRunRecord:
+        """A new one: it gets its number here."""
         with self._lock:
             self._seq += 1
-            entry = Entry(generation=self.generation, seq=self._seq, **values)
+            entry.generation, entry.seq = self.generation, self._seq
             self._keep(entry)
         return entry
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: AsRunRecord) -> None:
         """It changed: it ended, usually."""
         with self._lock:
             self._keep(entry)
 
-    def since(self, revision: int) -> dict[str, Any]:
-        """What changed after `revision`, the oldest first; ask again with the new one."""
+    def since(self, revision: int) -> Changes:
         with self._lock:
-            rows = sorted((at, entry) for at, entry in self._entries.values() if at > revision)[:PER_ANSWER]
-            return {
-                "revision": rows[-1][0] if rows else revision,
-                "is_all": len(rows) < PER_ANSWER,
-                "entries": [asdict(entry) for _, entry in rows],
-            }
+            changed = [(at, entry) for at, entry in self._entries.values() if at > revision]
+        rows = sorted(changed, key=lambda row: row[0])[:PER_ANSWER]
+        entries = tuple(entry for _, entry in rows)
+        return Changes(rows[-1][0] if rows else revision, len(rows) < PER_ANSWER, entries)
 
     def close(self, seconds: float = 2.0) -> None:
         """Whatever is still to be written is written, if the disk allows."""
@@ -90,15 +79,15 @@ class Spool:
             self._lines.put_nowait(None)
         self._writer.join(seconds)
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, entry: AsRunRecord) -> None:
         self._revision += 1
         key = (entry.generation, entry.seq)
-        self._entries[key] = (self._revision, Entry(**asdict(entry)))
+        self._entries[key] = (self._revision, replace(entry))
         self._entries.move_to_end(key)
         while len(self._entries) > KEPT_ENTRIES:
             self._entries.popitem(last=False)
         with contextlib.suppress(queue.Full):  # a disk that is away for days; memory keeps what it can
-            self._lines.put_nowait(json.dumps(asdict(entry)) + "\n")
+            self._lines.put_nowait(codec.dumps(entry) + "\n")
 
     def _write_lines(self) -> None:
         try:
@@ -120,10 +109,10 @@ class Spool:
         """A channel that is on for months: what is known of each thing, and no more how that came about."""
         with self._lock:
             known = [entry for _, entry in self._entries.values()]  # never changed once they are in there
-        mine = [asdict(entry) for entry in known if entry.generation == self.generation]
+        mine = [entry for entry in known if entry.generation == self.generation]
         path = self._path(self.generation)
         draft = path.with_suffix(".new")
-        draft.write_text("".join(json.dumps(entry) + "\n" for entry in mine))
+        draft.write_text("".join(codec.dumps(entry) + "\n" for entry in mine))
         self._most_bytes = max(MOST_BYTES, 2 * draft.stat().st_size)
         os.replace(draft, path)
 
@@ -135,11 +124,11 @@ class Spool:
         earlier = sorted(number for number in found if number < self.generation)
         for number in earlier[:-KEPT_FILES]:
             found[number].unlink(missing_ok=True)
-        known: dict[tuple[int, int], Entry] = {}
+        known: dict[tuple[int, int], AsRunRecord] = {}
         for number in earlier[-KEPT_FILES:]:
             for line in _tail(found[number]).splitlines():
-                with contextlib.suppress(ValueError, TypeError):  # the last line of a killed one may be half a line
-                    entry = Entry(**json.loads(line))
+                with contextlib.suppress(codec.WireError):  # the last line of a killed one may be half a line
+                    entry = codec.loads(AsRunRecord, line)
                     known[entry.generation, entry.seq] = entry
         with self._lock:
             for key in sorted(known)[-KEPT_ENTRIES:]:
@@ -156,13 +145,3 @@ def _tail(path: Path) -> str:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - READ_BYTES))
         return file.read().decode(errors="replace")
-
-
-def save_json(path: Path, content: dict[str, Any]) -> None:
-    """Whole or not at all; no reason to stop anything."""
-    draft = path.with_suffix(".new")
-    try:
-        draft.write_text(json.dumps(content))
-        os.replace(draft, path)
-    except OSError as error:
-        print(f"{path.name} not written: {error}", flush=True)

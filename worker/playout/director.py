@@ -7,15 +7,17 @@ without a frame in between. What cannot be opened is known before it is due, and
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 from worker.playout.asrun_log import Logbook
 from worker.playout.asrun_spool import Spool
+from worker.playout.loaded import ChannelSetup, Item, Rundown
+from worker.playout.picture import bars, plain, silence
 from worker.playout.pipes import Data
-from worker.playout.slots import FILLER, LIVE, SLATE, Slot, stamp
+from worker.playout.slots import FILLER, LIVE, SLATE, Slot, moment_of
 from worker.playout.upcoming import MOST_AHEAD, Lineup
-from worker.wire.channel import Item, PlayoutConfig, Rundown
-from worker.wire.picture import silence
+from worker.wire.rundown import Place
+from worker.wire.status import ItemOnAir, NextItem
 
 # How long something that is due and not ready may hold up the list.
 OPEN_PATIENCE_SECONDS = 5.0
@@ -29,16 +31,29 @@ SHORT_SECONDS = 0.5
 AGAIN_SECONDS, MOST_AGAIN_SECONDS = 5.0, 30.0
 
 
+@dataclass(frozen=True)
+class DirectorStatus:
+    """The director's share of the status."""
+
+    state: str
+    rundown: str
+    item: ItemOnAir | None
+    next: NextItem | None
+    place: Place | None
+    repeats: int
+    list_failed_seconds: float
+
+
 class Director:
     """Everything here happens under one lock, briefly: ticks on the pacer's thread, words from people on others."""
 
-    def __init__(self, config: PlayoutConfig, spool: Spool, now: float, tell: Callable[[], None]) -> None:
+    def __init__(self, config: ChannelSetup, spool: Spool, now: float, tell: Callable[[], None]) -> None:
         self.config, self.spool = config, spool
         self._log = Logbook(spool)
         self.picture = config.format
         self.lock = threading.RLock()
-        self.slate = self.picture.bars() if config.slate == "bars" else self.picture.plain()
-        self.black = self.picture.plain()
+        self.slate = bars(self.picture) if config.slate == "bars" else plain(self.picture)
+        self.black = plain(self.picture)
         self.is_paused = bool(config.resume and config.resume.is_paused)
         self.lineup = Lineup(config.rundown, config.resume, now, tell)
         self.slot: Slot | None = None
@@ -388,33 +403,32 @@ class Director:
             return "playing"
         return FILLER if self.filler is not None and self.filler.frames else SLATE
 
-    def as_dict(self, now: float) -> dict[str, Any]:
+    def status(self, now: float) -> DirectorStatus:
         with self.lock:
             slot, lineup = self.slot, self.lineup
             following = next(iter([*lineup.waiting, *lineup.upcoming]), None)
-            offset = slot.offset_seconds + self.picture.seconds_of(slot.ticks) if slot else 0.0
-            place = {"key": slot.item.key, "offset_seconds": round(offset, 3), "at": stamp(now)} if slot else None
-            return {
-                "state": self.state(),
-                "rundown": lineup.rundown.version,
-                "item": _item_facts(slot, offset) if slot else None,
-                "next": {"key": following.item.key, "title": following.item.title, "is_ready": following.is_ready}
+            offset = round(slot.offset_seconds + self.picture.seconds_of(slot.ticks), 3) if slot else 0.0
+            return DirectorStatus(
+                state=self.state(),
+                rundown=lineup.rundown.version,
+                item=_on_air(slot, offset) if slot else None,
+                next=NextItem(key=following.item.key, title=following.item.title, is_ready=following.is_ready)
                 if following
                 else None,
-                "place": {**place, "is_paused": self.is_paused} if place else None,
-                "repeats": self.repeats,
-                "list_failed_seconds": round(now - self._failed_since, 1) if self._failed_since else 0.0,
-            }
+                place=Place(slot.item.key, offset, moment_of(now), self.is_paused) if slot else None,
+                repeats=self.repeats,
+                list_failed_seconds=round(now - self._failed_since, 1) if self._failed_since else 0.0,
+            )
 
 
-def _item_facts(slot: Slot, offset_seconds: float) -> dict[str, Any]:
-    return {
-        "key": slot.item.key,
-        "title": slot.item.title,
-        "kind": slot.item.kind,
-        "asset": slot.item.asset,
-        "started_at": slot.entry.started_at if slot.entry else None,
-        "offset_seconds": round(offset_seconds, 3),
-        "seconds": slot.item.seconds,
-        "has_signal": slot.starved == 0,
-    }
+def _on_air(slot: Slot, offset_seconds: float) -> ItemOnAir:
+    return ItemOnAir(
+        key=slot.item.key,
+        title=slot.item.title,
+        kind=slot.item.kind,
+        asset=slot.item.asset,
+        started_at=slot.entry.started_at if slot.entry else None,
+        offset_seconds=offset_seconds,
+        seconds=slot.item.seconds,
+        has_signal=slot.starved == 0,
+    )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from worker.wire.channel import Item, Rundown
+from worker.playout.loaded import Item, Rundown
 
 # However strange a list is: no more steps than this to find a place in it.
 MOST_STEPS = 100_000

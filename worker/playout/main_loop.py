@@ -10,12 +10,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 from worker.media.ffmpeg import Binary
 from worker.media.sandbox import CannotConfine
-from worker.playout.director import Director
+from worker.playout.director import Director, DirectorStatus
 from worker.playout.inputs.decoder import Decoder, Feed
 from worker.playout.inputs.item_inputs import (
     GROWN_SECONDS,
@@ -26,16 +25,18 @@ from worker.playout.inputs.item_inputs import (
     place_in,
     read_growing,
 )
+from worker.playout.loaded import ChannelSetup
 from worker.playout.outputs.decklink import Card
 from worker.playout.outputs.encoder import Encoder
 from worker.playout.outputs.fan_out import Fan
 from worker.playout.outputs.senders import FileSender, OutputSender, PreviewSender
 from worker.playout.outputs.supervised import Tended
+from worker.playout.picture import silence
 from worker.playout.pipes import Data
-from worker.playout.slots import LIVE, Slot, stamp
+from worker.playout.slots import LIVE, Slot, moment_of
 from worker.process.redaction import redact
-from worker.wire.channel import Output, PlayoutConfig
-from worker.wire.picture import silence
+from worker.wire.configuration import Output
+from worker.wire.status import PlayoutStatus
 
 LOOK_SECONDS = 0.05
 LIVE_RETRY_SECONDS = 1.5
@@ -51,10 +52,10 @@ SLOW_SECONDS = 1.0
 
 
 class Stage:
-    def __init__(self, config: PlayoutConfig, binary: Binary, director: Director, wake: threading.Event) -> None:
+    def __init__(self, config: ChannelSetup, binary: Binary, director: Director, wake: threading.Event) -> None:
         self.config, self.binary, self.director = config, binary, director
-        self.started_at = datetime.now(UTC)
-        self.first_frame_at: str | None = None
+        self.started_at = moment_of(time.time())
+        self.first_frame_at: datetime | None = None
         self.encoder: Encoder | None = None
         self.encoder_restarts = 0
         self.dropped = 0
@@ -189,7 +190,7 @@ class Stage:
     def _keep_encoder(self) -> None:
         encoder = self.encoder
         if encoder is not None and encoder.frames_out and self.first_frame_at is None:
-            self.first_frame_at = stamp(time.time())
+            self.first_frame_at = moment_of(time.time())
         if encoder is not None and encoder.is_running and not encoder.is_stuck:
             return
         now = time.monotonic()
@@ -317,25 +318,35 @@ class Stage:
 
     # --- what it says -----------------------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, Any]:
+    def status(self, director: DirectorStatus, asrun_revision: int) -> PlayoutStatus:
         encoder = self.encoder
         frames = self._frames_before + (encoder.frames_out if encoder else 0)
-        # By the encoder's own word: a main loop that is held up is no picture that stands still.
+        # By the encoder's own count: a main loop that is held up does not stop the picture.
         moved_at = max(self._frame_at, encoder.moved_at if encoder and encoder.frames_out else 0.0)
-        return {
-            "frames": frames,
-            "bytes": self._bytes_before + (encoder.bytes_out if encoder else 0),
-            "ticks": self._ticks,
-            "last_frame_age_seconds": round(time.monotonic() - moved_at, 2) if frames else None,
-            "bars_seconds": round(self.config.format.seconds_of(self._bars), 1),
-            "first_frame_at": self.first_frame_at,
-            "started_at": self.started_at.isoformat(timespec="milliseconds"),
-            "loop_age_seconds": round(time.monotonic() - self._looked_at, 1),
-            "encoder_restarts": self.encoder_restarts,
-            "dropped": self.dropped,
-            "dropping_seconds": round(self._dropping_seconds(), 1),
-            "resyncs": self.resyncs,
-            "slowest_look_seconds": round(self.slowest_look_seconds, 2),
-            "outputs": [output.as_dict() for output in self.outputs],
-            "error": self.error,
-        }
+        return PlayoutStatus(
+            owner=self.config.control.owner,
+            generation=self.config.control.generation,
+            state=director.state,
+            rundown=director.rundown,
+            item=director.item,
+            next=director.next,
+            place=director.place,
+            repeats=director.repeats,
+            list_failed_seconds=director.list_failed_seconds,
+            asrun_revision=asrun_revision,
+            frames=frames,
+            bytes=self._bytes_before + (encoder.bytes_out if encoder else 0),
+            ticks=self._ticks,
+            last_frame_age_seconds=round(time.monotonic() - moved_at, 2) if frames else None,
+            bars_seconds=round(self.config.format.seconds_of(self._bars), 1),
+            first_frame_at=self.first_frame_at,
+            started_at=self.started_at,
+            loop_age_seconds=round(time.monotonic() - self._looked_at, 1),
+            encoder_restarts=self.encoder_restarts,
+            dropped=self.dropped,
+            dropping_seconds=round(self._dropping_seconds(), 1),
+            resyncs=self.resyncs,
+            slowest_look_seconds=round(self.slowest_look_seconds, 2),
+            outputs=tuple(output.status() for output in self.outputs),
+            error=self.error,
+        )

@@ -1,19 +1,25 @@
 """`playout`: the whole life of a channel's worker, and what it answers over HTTP."""
 
-import json
+import os
 import signal
 import threading
 import time
-from typing import Any
+from pathlib import Path
 
 from worker.media.ffmpeg import find_binary
-from worker.playout.asrun_spool import Spool, save_json
+from worker.playout.asrun_spool import Spool
 from worker.playout.director import Director
+from worker.playout.loaded import ChannelSetup, load_rundown, load_setup
 from worker.playout.main_loop import Stage
 from worker.process import exits
-from worker.process.http_server import Server
-from worker.wire.channel import PlayoutConfig, parse_playout, parse_rundown
-from worker.wire.configuration import ConfigError, read_line
+from worker.process.config_line import ConfigError, media_folder, parse_line, read_line
+from worker.process.http_server import Post, Server
+from worker.wire import codec
+from worker.wire.asrun import AsRunPage
+from worker.wire.commands import Cue, Load, Pause, Play, Skip, Stop
+from worker.wire.configuration import PlayoutConfig
+from worker.wire.rundown import Rundown
+from worker.wire.status import PlayoutStatus, final_line
 
 STOPPED, ISOLATED = "stopped", "isolated"
 LOOK_SECONDS = 0.5
@@ -26,7 +32,7 @@ def run() -> int:
         print("no config was handed over in time", flush=True)
         return exits.NO_CONFIG
     try:
-        config = parse_playout(line)
+        config = load_setup(parse_line(PlayoutConfig, line), media_folder())
     except ConfigError as error:
         print(f"bad config: {error}", flush=True)
         return exits.BAD_CONFIG
@@ -52,58 +58,52 @@ def run() -> int:
         stage.run(playout.should_end)
     finally:
         stage.close(playout.reason)
-    print(json.dumps({"final": playout.status()}), flush=True)
+    print(final_line(playout.status()), flush=True)
     return exits.ISOLATED if playout.reason == ISOLATED else exits.DONE
 
 
 class Playout:
     """Status and transport: thin, the director decides."""
 
-    def __init__(self, config: PlayoutConfig, director: Director, stage: Stage, spool: Spool) -> None:
+    def __init__(self, config: ChannelSetup, director: Director, stage: Stage, spool: Spool) -> None:
         self.config, self.director, self.stage, self.spool = config, director, stage, spool
         self.should_end = threading.Event()
         self.reason = STOPPED
         self.gets = {
             "/status": lambda query: self.status(),
-            "/asrun": lambda query: {**self._name(), **spool.since(int(query.get("since", "0")))},
+            "/asrun": lambda query: self.asrun(int(query.get("since", "0"))),
         }
-        self.posts = {
-            "/load": self.load,
-            "/play": lambda told: director.play(),
-            "/pause": lambda told: director.pause(),
-            "/skip": lambda told: director.skip(time.time()),
-            "/cue": self.cue,
-            "/stop": lambda told: self.ask_to_stop(),
-        }
+        self.posts = [
+            Post(Load, self.load),
+            Post(Play, lambda command: director.play()),
+            Post(Pause, lambda command: director.pause()),
+            Post(Skip, lambda command: director.skip(time.time())),
+            Post(Cue, self.cue),
+            Post(Stop, lambda command: self.ask_to_stop()),
+        ]
 
     def ask_to_stop(self) -> None:
         self.should_end.set()
 
-    def _name(self) -> dict[str, Any]:
-        return {"owner": self.config.control.owner, "generation": self.config.control.generation}
+    def status(self) -> PlayoutStatus:
+        return self.stage.status(self.director.status(time.time()), self.spool.revision)
 
-    def status(self) -> dict[str, Any]:
-        now = time.time()
-        return {
-            **self._name(),
-            **self.stage.status(),
-            **self.director.as_dict(now),
-            "asrun_revision": self.spool.revision,
-        }
+    def asrun(self, since: int) -> AsRunPage:
+        control, found = self.config.control, self.spool.since(since)
+        return AsRunPage(control.owner, control.generation, found.revision, found.is_all, found.entries)
 
-    def load(self, told: dict[str, Any]) -> None:
-        """POST /load: another list; what is on stays on."""
-        self.stage.learn(str(word) for word in told.get("redact") or ())
-        rundown = parse_rundown(told["rundown"], self.config.media, told.get("sources") or {})
+    def load(self, command: Load) -> None:
+        """Another list; what is on stays on."""
+        self.stage.learn(command.redact)
+        rundown = load_rundown(command.rundown, self.config.media, command.sources)
         self.director.load(rundown, time.time())
-        kept = {name: value for name, value in told["rundown"].items() if name != "sources"}
-        save_json(self.config.spool / "rundown.json", kept)
+        _save(self.config.spool / "rundown.json", command.rundown)
 
-    def cue(self, told: dict[str, Any]) -> None:
-        """POST /cue: this one next; with `take`, now."""
-        if not self.director.cue(str(told["key"])):
+    def cue(self, command: Cue) -> None:
+        """This one next; with `take`, now."""
+        if not self.director.cue(command.key):
             raise ValueError("there is no such item in the list")
-        if told.get("take"):
+        if command.take:
             self.director.skip(time.time())
 
     def watch_isolation(self, server: Server) -> None:
@@ -114,3 +114,13 @@ class Playout:
                 self.reason = ISOLATED
                 print(f"nobody was heard of for {limit:.0f} s: the channel ends", flush=True)
                 self.should_end.set()
+
+
+def _save(path: Path, rundown: Rundown) -> None:
+    """Whole or not at all. A failure is no reason to refuse the list."""
+    draft = path.with_suffix(".new")
+    try:
+        draft.write_text(codec.dumps(rundown))
+        os.replace(draft, path)
+    except OSError as error:
+        print(f"{path.name} not written: {error}", flush=True)

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from worker.playout import list_timing
-from worker.playout.asrun_spool import Entry
 from worker.playout.inputs.decoder import Decoder
-from worker.wire.channel import Item
+from worker.playout.loaded import Item
+from worker.wire.asrun import AsRunRecord
+from worker.wire.recording import to_milliseconds
 
 FILLER, SLATE, LIVE = "filler", "slate", "live"
 
@@ -37,7 +38,7 @@ class Slot:
     ticks: int = 0  # that it was on air, repeats and slate included
     repeats: int = 0
     starved: int = 0
-    entry: Entry | None = None
+    entry: AsRunRecord | None = None
     # Stop opening more of it (growing recordings, live sources).
     is_over: bool = False
     # What the stage hand knows of it: the part of a recording it is at, when a lost source is tried again.
@@ -72,5 +73,5 @@ class Slot:
         return self.failure or (decoder.words() if decoder is not None else "")
 
 
-def stamp(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
+def moment_of(now: float) -> datetime:
+    return to_milliseconds(datetime.fromtimestamp(now, UTC))

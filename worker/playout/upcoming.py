@@ -7,8 +7,8 @@ wanted goes to `finished`, for the stage hand to clear away. Everything here hap
 from collections.abc import Callable
 
 from worker.playout import list_timing
+from worker.playout.loaded import Item, Resume, Rundown
 from worker.playout.slots import Slot
-from worker.wire.channel import Item, Resume, Rundown
 
 AHEAD, MOST_AHEAD = 3, 10
 # Items are opened when they are due within so many seconds.

@@ -1,36 +1,46 @@
-"""The worker's own HTTP: status, words from the control plane, and the preview's files, for who knows the token."""
+"""The HTTP server of a media worker: status, commands, and the preview's files, for callers that know the token."""
 
 import hmac
 import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from worker.wire.configuration import ConfigError, Control
+from worker.process.config_line import ConfigError
+from worker.wire import codec
+from worker.wire.commands import Command
+from worker.wire.configuration import Control
 
 BODY_LIMIT = 16 * 1024 * 1024
 PREVIEW_FILE = re.compile(r"^(index\.m3u8|index\d+\.ts|frame\.jpg)$")
 TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".ts": "video/mp2t", ".jpg": "image/jpeg"}
 
 
-# A program's answers by path. What is asked for comes as the query's values, what is told as the body's.
-Get = Callable[[dict[str, str]], dict[str, Any]]
-Post = Callable[[dict[str, Any]], None]
+# Answers a GET with a message of worker.wire; the argument holds the values of the query.
+Get = Callable[[dict[str, str]], object]
+
+
+@dataclass(frozen=True)
+class Post:
+    """A command the program takes, and what it does then."""
+
+    kind: type[Command]
+    act: Callable[[Any], None]
 
 
 class Server(ThreadingHTTPServer):
-    """`gets` and `posts` are the program's own; `/status` is one of the former, and what every post answers."""
+    """`gets` and `posts` belong to the program. `/status` is one of `gets`, and every command is answered with it."""
 
     daemon_threads = True
 
-    def __init__(
-        self, control: Control, gets: Mapping[str, Get], posts: Mapping[str, Post], preview: Path | None
-    ) -> None:
-        self.control, self.gets, self.posts, self.preview = control, gets, posts, preview
+    def __init__(self, control: Control, gets: Mapping[str, Get], posts: list[Post], preview: Path | None) -> None:
+        self.control, self.gets, self.preview = control, gets, preview
+        self.posts = {post.kind.path: post for post in posts}
         self.heard_at = time.monotonic()
         super().__init__((control.host, control.port), Handler)
 
@@ -47,39 +57,37 @@ class Handler(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         if path in self.server.gets:
             try:
-                self._answer(200, self.server.gets[path](dict(parse_qsl(query))))
+                self._answer(self.server.gets[path](dict(parse_qsl(query))))
             except (ValueError, KeyError, TypeError) as error:
-                self._answer(400, {"error": f"{type(error).__name__}: {error}"})
+                self._refuse(400, f"{type(error).__name__}: {error}")
         elif path.startswith("/preview/") and self.server.preview:
             self._send_preview(path.removeprefix("/preview/"))
         else:
-            self._answer(404, {"error": "no such page"})
+            self._refuse(404, "no such page")
 
     def do_POST(self) -> None:
         if not self._is_allowed():
             return
         if self.path not in self.server.posts:
-            self._answer(404, {"error": "no such page"})
+            self._refuse(404, "no such page")
             return
         try:
             length = int(self.headers.get("Content-Length", "0"))
             if length > BODY_LIMIT:
                 raise ValueError("the body is too long")
-            told = json.loads(self.rfile.read(length) or b"{}")
-            if not isinstance(told, dict):
-                raise ValueError("the body is not an object")
-            self.server.posts[self.path](told)
-        except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
-            self._answer(400, {"error": f"{type(error).__name__}: {error}"})
+            post = self.server.posts[self.path]
+            post.act(codec.loads(post.kind, self.rfile.read(length)))
+        except (ValueError, ConfigError) as error:
+            self._refuse(400, f"{type(error).__name__}: {error}")
             return
-        self._answer(200, self.server.gets["/status"]({}))
+        self._answer(self.server.gets["/status"]({}))
 
     def _is_allowed(self) -> bool:
         given = self.headers.get("Authorization", "")
         if hmac.compare_digest(given.encode(), f"Bearer {self.server.control.token}".encode()):
             self.server.heard_at = time.monotonic()
             return True
-        self._answer(401, {"error": "wrong or missing token"})
+        self._refuse(401, "wrong or missing token")
         return False
 
     def _send_preview(self, name: str) -> None:
@@ -89,12 +97,15 @@ class Handler(BaseHTTPRequestHandler):
                 raise FileNotFoundError
             content = (folder / name).read_bytes()
         except FileNotFoundError:
-            self._answer(404, {"error": "not there (yet)"})
+            self._refuse(404, "not there (yet)")
             return
         self._reply(200, TYPES[Path(name).suffix], content)
 
-    def _answer(self, status: int, content: dict[str, Any]) -> None:
-        self._reply(status, "application/json", json.dumps(content).encode())
+    def _answer(self, message: object) -> None:
+        self._reply(200, "application/json", codec.dumps(message).encode())
+
+    def _refuse(self, status: int, why: str) -> None:
+        self._reply(status, "application/json", json.dumps({"error": why}).encode())
 
     def _reply(self, status: int, kind: str, content: bytes) -> None:
         self.send_response(status)

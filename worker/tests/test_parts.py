@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from worker.capture.journal import Journal
-from worker.capture.program import escape_tee
+from worker.capture.splitting import escape_tee
 from worker.media.sources import build_input, nth_decklink, quoted, with_numeric_host
+from worker.process.config_line import ConfigError, inside
 from worker.process.redaction import redact
-from worker.wire.configuration import ConfigError, Source, inside
+from worker.wire import codec
+from worker.wire.configuration import Source
 
 NOW = datetime(2026, 1, 16, 20, 0, tzinfo=UTC)
 
@@ -78,7 +80,7 @@ def test_a_broken_journal_is_put_aside(tmp_path: Path) -> None:
 def test_the_journal_on_disk_is_what_status_tells(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path, "take", "mpegts")
     record(journal, NOW, 10, "stopped")
-    assert json.loads((tmp_path / "take.json").read_text()) == journal.as_dict()
+    assert json.loads((tmp_path / "take.json").read_text()) == codec.message(journal.contents())
 
 
 @pytest.mark.parametrize("url", ["srt://h:1?passphrase=it's", "srt://h:1?a=b\nfile /etc/passwd", "srt://h:1?x='\\''"])

@@ -94,7 +94,7 @@ def test_pause_holds_skip_goes_on_cue_chooses_and_a_new_list_takes_over(tmp_path
             worker.ask("/cue", body={"key": "nonsense"})
         assert refused.value.code == 400
         refused.value.close()
-        listed = {"version": "2", "items": [items[3], items[0]], "loop": False}
+        listed = {"version": "2", "items": [items[3], items[0]], "is_loop": False}
         assert worker.ask("/load", body={"rundown": listed})["rundown"] == "2"
         status = worker.status()
         assert status["item"]["key"] == "3", "what is on stays on"
@@ -117,9 +117,9 @@ def test_a_fixed_start_cuts_on_time_and_one_that_waits_follows(tmp_path: Path) -
     items = clips(tmp_path, 4, 4.0)
     make_clip(tmp_path / "filler.mp4", "color=c=red:size=320x180:rate=25", 2)
     filler = asset("filler", "filler.mp4", seconds=2.0)
-    items[1] |= {"fixed_at": [at(8.5)], "start": "cut", "seconds": 1.0}
+    items[1] |= {"fixed_at": [at(8.5)], "is_cut": True, "seconds": 1.0}
     items[2] |= {"fixed_at": [at(-60)], "max_late_seconds": 10.0}
-    items[3] |= {"fixed_at": [at(12.5)], "start": "wait"}
+    items[3] |= {"fixed_at": [at(12.5)], "is_cut": False}
     with playout(tmp_path, items, filler=filler) as worker:
         wait_until(lambda: ("3", "played") in ended(worker), 30, "all went out")
         entries = asrun(worker)
@@ -138,7 +138,7 @@ def test_a_fixed_start_cuts_on_time_and_one_that_waits_follows(tmp_path: Path) -
 def test_a_cut_ends_the_item_before_it(tmp_path: Path) -> None:
     """P-09: hard start by cut."""
     items = clips(tmp_path, 2, 30.0)
-    items[1] |= {"fixed_at": [at(8.0)], "start": "cut", "seconds": 2.0}
+    items[1] |= {"fixed_at": [at(8.0)], "is_cut": True, "seconds": 2.0}
     with playout(tmp_path, items) as worker:
         wait_until(lambda: ("1", "played") in ended(worker), 30, "it went out")
         assert ended(worker) == [("0", "cut"), ("1", "played")]
@@ -208,8 +208,8 @@ def test_a_lost_live_source_shows_the_slate_and_comes_back(tmp_path: Path) -> No
     """P-09: live source; a source that goes away takes nothing off air."""
     port = free_port()
     source = {"type": "udp", "url": f"udp://127.0.0.1:{port}?timeout=1000000"}
-    live = {"key": "live", "kind": "live", "title": "OB van", "source": source}
-    with playout(tmp_path, [live]) as worker:
+    live = {"key": "live", "kind": "live", "title": "OB van"}
+    with playout(tmp_path, [live], sources={"live": source}) as worker:
         with counted_sender(port):
             wait_until(lambda: _signal(worker) is True, 30, "the picture is there")
         wait_until(lambda: _signal(worker) is False, 30, "the picture is gone")

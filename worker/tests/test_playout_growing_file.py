@@ -1,6 +1,5 @@
 """A recording that is still being written, entered in the middle: the picture asked for is the first one."""
 
-import json
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -17,7 +16,9 @@ from worker.playout.inputs import growing_file
 from worker.playout.inputs.decoder import Decoder
 from worker.playout.inputs.growing_file import PACKET, ROUND_SECONDS, TICKS, find_entry
 from worker.playout.inputs.item_inputs import follow_feed
+from worker.wire import codec
 from worker.wire.picture import SAMPLE_RATE, Format
+from worker.wire.recording import Part, RecordingJournal
 
 pytestmark = pytest.mark.paced
 
@@ -42,8 +43,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             folder.mkdir()
             made[name, *more] = folder / name
             make_clip(folder / name, pattern(), SECONDS, *ORDER, *WRITTEN[name], *more)
-            part = {"number": 1, "file": name, "bytes": 1, "seconds": 0.0, "ended_at": None}
-            (folder / "one.json").write_text(json.dumps({"parts": [part]}))
+            (folder / "one.json").write_text(codec.dumps(RecordingJournal((Part(1, name, bytes=1),))))
         return made[name, *more]
 
     return make
@@ -156,7 +156,7 @@ def test_a_file_that_ends_anywhere_can_be_entered(recorded: Callable[..., Path],
 def test_a_growing_recording_is_joined_on_air(recorded: Callable[..., Path], name: str) -> None:
     """P-07, P-09: through the whole worker."""
     media = recorded(name).parent.parent
-    item = {"key": "g", "kind": "growing", "title": "From the court", "journal": "take/one.json", "in": 39.2}
+    item = {"key": "g", "kind": "growing", "title": "From the court", "journal": "take/one.json", "in_seconds": 39.2}
     with playout(media, [item]) as worker:
         status = worker.wait_for(state="playing")
         worker.wait_for(frames=status["frames"] + 100)

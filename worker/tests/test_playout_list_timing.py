@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from worker.playout.inputs.decoder import _FIRST_PICTURE, _FIRST_SOUND
 from worker.playout.inputs.sound import Sound
 from worker.playout.list_timing import Place, calls, first, follower, is_too_late, locate, waits_for
-from worker.wire.channel import Item, Rundown
-from worker.wire.picture import SAMPLE_BYTES, Format
+from worker.playout.loaded import Item, Rundown
+from worker.playout.picture import SAMPLE_BYTES, bars, plain
+from worker.wire.picture import Format
 
 
 def item(key: str, seconds: float | None = 10.0, *fixed: float, **more: object) -> Item:
@@ -118,7 +119,7 @@ def test_sound_and_picture_have_the_same_length_at_any_rate() -> None:
         picture = Format(1280, 720, rate)
         total = sum(picture.samples_of(frame) for frame in range(10_000))
         assert abs(total - 10_000 / float(rate) * 48_000) < 1
-        assert len(picture.bars()) == len(picture.plain()) == picture.frame_bytes
+        assert len(bars(picture)) == len(plain(picture)) == picture.frame_bytes
 
 
 SHOWN = "n:   0 pts:      0 pts_time:2.22222e-05 duration:   3600 fmt:yuv420p s:320x180 i:P iskey:1 type:I "

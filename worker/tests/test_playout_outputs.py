@@ -17,7 +17,7 @@ from testing.waiting import wait_until
 from worker.media.ffmpeg import Binary
 from worker.playout.outputs import senders
 from worker.playout.outputs.fan_out import Fan
-from worker.wire.channel import Output
+from worker.wire.configuration import Output
 
 pytestmark = pytest.mark.paced
 
@@ -160,7 +160,7 @@ def test_words_of_a_later_list_are_not_printed(tmp_path: Path) -> None:
     live = {"key": "l", "kind": "live", "title": "averysecretword", "seconds": 20.0}
     with playout(tmp_path, clips(tmp_path, 1, 2.0)) as worker:
         worker.wait_for(state="playing")
-        rundown = {"version": "2", "items": [asset("0", "0.mp4", seconds=2.0), live], "loop": False}
+        rundown = {"version": "2", "items": [asset("0", "0.mp4", seconds=2.0), live], "is_loop": False}
         worker.ask("/load", body={"rundown": rundown, "sources": {"l": source}, "redact": ["averysecretword"]})
         status = wait_until(
             lambda: found if (found := worker.status())["error"] else None, 40, "it says that nobody is there"

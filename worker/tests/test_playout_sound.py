@@ -13,7 +13,8 @@ import pytest
 
 from worker.media.ffmpeg import Binary
 from worker.playout.inputs.decoder import Decoder, Feed
-from worker.wire.picture import SAMPLE_BYTES, SAMPLE_RATE, Format
+from worker.playout.picture import SAMPLE_BYTES
+from worker.wire.picture import SAMPLE_RATE, Format
 
 pytestmark = pytest.mark.paced
 

@@ -1,18 +1,21 @@
 """What went out, on disk: bounded, and read by whoever comes next."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from testing.waiting import wait_until
 from worker.playout import asrun_spool
-from worker.playout.asrun_spool import Entry, Spool
+from worker.playout.asrun_spool import Spool
+from worker.wire.asrun import AsRunRecord
+
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def begin(book: Spool, key: str) -> Entry:
-    moment = "2026-01-01T00:00:00+00:00"
-    return book.begin(key=key, kind="asset", title=key, asset=None, started_at=moment)
+def begin(book: Spool, key: str) -> AsRunRecord:
+    return book.begin(AsRunRecord(0, 0, key=key, kind="asset", title=key, started_at=MOMENT))
 
 
 def test_the_file_of_a_channel_that_is_on_for_months_stays_small(
@@ -26,7 +29,7 @@ def test_the_file_of_a_channel_that_is_on_for_months_stays_small(
         for frames in range(100):
             entry.frames = frames
             book.write(entry)
-        entry.ended_at, entry.reason = "2026-01-01T00:00:10+00:00", "played"
+        entry.ended_at, entry.reason = MOMENT + timedelta(seconds=10), "played"
         book.write(entry)
     book.close(20)
     path = tmp_path / "asrun-g3.jsonl"
@@ -35,6 +38,6 @@ def test_the_file_of_a_channel_that_is_on_for_months_stays_small(
     assert [known[str(number)]["reason"] for number in range(10)] == ["played"] * 10
 
     successor = Spool(tmp_path, 4)
-    wait_until(lambda: len(successor.since(0)["entries"]) == 10, 10, "it knows what its predecessor wrote")
-    assert {entry["frames"] for entry in successor.since(0)["entries"]} == {99}
+    wait_until(lambda: len(successor.since(0).entries) == 10, 10, "it knows what its predecessor wrote")
+    assert {entry.frames for entry in successor.since(0).entries} == {99}
     successor.close()

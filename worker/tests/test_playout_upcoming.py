@@ -9,8 +9,8 @@ import pytest
 
 from worker.playout.asrun_spool import Spool
 from worker.playout.director import Director
+from worker.playout.loaded import ChannelSetup, Item, Resume, Rundown
 from worker.playout.main_loop import Stage
-from worker.wire.channel import Item, PlayoutConfig, Resume, Rundown
 from worker.wire.configuration import Control
 from worker.wire.picture import Format
 
@@ -33,7 +33,7 @@ class Theatre:
     def __init__(self, folder: Path, *items: Item, **more: Any) -> None:
         resume = more.pop("resume", None)
         rundown = Rundown("1", items, more.pop("is_loop", False), more.pop("begins_at", None), **more)
-        config = PlayoutConfig(
+        config = ChannelSetup(
             control=Control(owner="channel:1", generation=1, token="", host="", port=0),
             media=folder,
             format=Format(16, 16, Fraction(RATE)),
@@ -73,13 +73,8 @@ class Theatre:
 
     def asrun(self) -> list[tuple[str, float, str]]:
         """(what, how many seconds, how it ended) of everything of the list that is over."""
-        entries = self.spool.since(0)["entries"]
-        entries.sort(key=lambda entry: entry["seq"])
-        return [
-            (entry["key"], entry["frames"] / RATE, entry["reason"])
-            for entry in entries
-            if entry["key"] and entry["ended_at"]
-        ]
+        entries = sorted(self.spool.since(0).entries, key=lambda entry: entry.seq)
+        return [(entry.key, entry.frames / RATE, entry.reason) for entry in entries if entry.key and entry.ended_at]
 
 
 @pytest.fixture
@@ -239,7 +234,7 @@ def test_the_next_days_list_takes_over_on_the_second_with_nobody_there(theatre: 
     stage.run(35)
     assert stage.asrun() == [("endless", 20.0, "cut"), ("first", 10.0, "played")]
     assert stage.director.slot.item.key == "second"
-    assert stage.director.as_dict(stage.now)["rundown"] == "t"
+    assert stage.director.status(stage.now).rundown == "t"
 
 
 def test_what_was_opened_for_a_day_that_is_taken_away_again_is_closed(theatre: Any) -> None:
@@ -390,10 +385,10 @@ def test_a_list_of_which_nothing_can_be_played_says_since_when(theatre: Any) -> 
     """P-09: also behind a filler somebody must know."""
     stage = theatre(missing("a"), missing("b"))
     stage.run(60)
-    assert stage.director.as_dict(stage.now)["list_failed_seconds"] > 20
+    assert stage.director.status(stage.now).list_failed_seconds > 20
     stage.director.load(Rundown("2", (item("good", 50.0),), False, None), stage.now)
     stage.run(62)
-    assert stage.director.as_dict(stage.now)["list_failed_seconds"] == 0
+    assert stage.director.status(stage.now).list_failed_seconds == 0
 
 
 def test_frames_that_are_lost_again_and_again_are_told_of_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.paced
 
 UDP = {"type": "udp", "url": "udp://127.0.0.1:9"}
 CARD = {"type": "decklink", "url": "0"}
+PACKET_BYTES = 188
 PRETENDER = """#!{python}
 import pathlib, sys, time
 
@@ -108,7 +109,9 @@ def test_a_picture_that_does_not_come_back_is_missing_at_the_end(
     with capture(tmp_path, source, environment=pretended.environment) as worker:
         worker.wait_for(state="recording", frames=10)
         pretended.send(mode)
-        worker.wait_for(state="no_signal")
+        lost = worker.wait_for(state="no_signal")
+        # A machine that stood still looks the same for a moment: something must have gone on without the picture.
+        worker.wait_for(state="no_signal", bytes=lost["bytes"] + 5 * PACKET_BYTES)
         final = worker.stop()
     [gap] = final["gaps"]
     assert gap["reason"] == "no_signal"

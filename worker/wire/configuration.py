@@ -1,25 +1,23 @@
-"""The one line of JSON a worker gets on standard input, read into values. It is secret and never printed."""
+"""What a media worker is told when it starts: one line of JSON on standard input. It is secret and never printed."""
 
 import json
-import os
-import select
-import sys
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
-WAIT_SECONDS = 15.0
-MOMENTS = ("begins_at", "ends_at")
+from worker.wire import codec
+from worker.wire.picture import Format
+from worker.wire.rundown import Item, Place, Rundown
 
-
-class ConfigError(Exception):
-    """The config is missing or makes no sense."""
+CONTAINERS = ("mpegts", "fmp4")
+OUTPUT_TYPES = ("srt", "rtmp", "udp", "rtp", "hls", "file", "decklink")
+MEGABYTE = 1024 * 1024
+C = TypeVar("C")
 
 
 @dataclass(frozen=True)
 class Control:
-    """Where the worker answers, and to whom."""
+    """The address on which the media worker answers, and for which workload."""
 
     owner: str
     generation: int
@@ -33,78 +31,116 @@ class Source:
     """`type` is one of worker.media.sources.TYPES; `url` may hold secrets; `options` are ffmpeg's, by name."""
 
     type: str
-    url: str = field(repr=False)
+    url: str = field(default="", repr=False)
     options: dict[str, str] = field(default_factory=dict)
     size: str = "1280x720"
     rate: str = "25"
 
 
 @dataclass(frozen=True)
+class Output:
+    """`url` holds no secret; `secret` holds ffmpeg options by name, and stays off ffmpeg's command line."""
+
+    key: str
+    type: str
+    url: str
+    options: dict[str, str] = field(default_factory=dict)
+    secret: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def problem(self) -> str:
+        return "" if self.type in OUTPUT_TYPES else f"type must be one of {', '.join(OUTPUT_TYPES)}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class CaptureConfig:
-    control: Control
-    source: Source
-    media: Path
+    """`folder` and `preview` are relative to the media folder. `devices` are files the runtime hands through."""
+
+    source: Source = field(repr=False, metadata=codec.SECRET)
     folder: str
     name: str
-    container: str
-    ends_at: datetime | None
-    begins_at: datetime | None
-    first_part: int
-    preview: str
-    video_bitrate: str
-    min_free_bytes: int
-    split_seconds: int  # 0: one file
-    split_offset_seconds: int  # house time ahead of UTC
-    secrets: tuple[str, ...] = field(repr=False)
+    container: str = "mpegts"
+    begins_at: datetime | None = None
+    ends_at: datetime | None = None
+    first_part: int = 1
+    preview: str = ""
+    video_bitrate: str = "4M"
+    min_free_bytes: int = 64 * MEGABYTE
+    split_seconds: int = 0  # 0: one file
+    split_offset_seconds: int = 0  # house time ahead of UTC
+    devices: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = field(default=(), repr=False, metadata=codec.SECRET)
+
+    def problem(self) -> str:
+        if self.container not in CONTAINERS:
+            return f"container must be one of {', '.join(CONTAINERS)}"
+        if self.split_seconds < 0:
+            return "split_seconds must not be negative"
+        if "/" in self.name or self.name in {"", ".", ".."}:
+            return "name must be a plain file name"
+        return ""
 
 
-def read_line(wait_seconds: float = WAIT_SECONDS) -> str | None:
-    """The config line, or None when nobody hands one over in time: then whoever started us is gone."""
-    ready, _, _ = select.select([sys.stdin], [], [], wait_seconds)
-    if not ready:
-        return None
-    line = sys.stdin.readline()
-    return line if line.endswith("\n") else None
+@dataclass(frozen=True, kw_only=True)
+class PlayoutConfig:
+    """`preview` and `spool` are relative to the media folder. `sources` are those of live items, by item key."""
+
+    format: Format
+    outputs: tuple[Output, ...] = field(default=(), repr=False, metadata=codec.SECRET)
+    rundown: Rundown
+    filler: Item | None = None
+    resume: Place | None = None
+    slate: str = "bars"
+    pause: str = "hold"
+    preview: str = ""
+    spool: str
+    video_bitrate: str = "4M"
+    audio_bitrate: str = "192k"
+    isolation_seconds: float | None = None
+    min_free_bytes: int = 0
+    devices: tuple[str, ...] = ()
+    sources: dict[str, Source] = field(default_factory=dict, repr=False, metadata=codec.SECRET)
+    secrets: tuple[str, ...] = field(default=(), repr=False, metadata=codec.SECRET)
 
 
-def inside(root: Path, relative: str) -> Path:
-    """A path below `root`; anything that would leave it is an error (S-04)."""
-    path = (root / relative).resolve()
-    if not path.is_relative_to(root.resolve()):
-        raise ConfigError("a path in the config leaves the media folder")
-    return path
+@dataclass(frozen=True)
+class ProbeConfig:
+    """Read the source for some seconds and say whether it sends a picture."""
+
+    source: Source
+    seconds: float = 8.0
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
-def parse_capture(line: str) -> CaptureConfig:
-    try:
-        raw: dict[str, Any] = json.loads(line)
-        media = Path(os.environ.get("AIRLOCK_MEDIA", "/media"))
-        begins_at, ends_at = (datetime.fromisoformat(raw[name]) if raw.get(name) else None for name in MOMENTS)
-        config = CaptureConfig(
-            control=Control(**raw["control"]),
-            source=Source(**raw["source"]),
-            media=media,
-            folder=raw["folder"],
-            name=raw["name"],
-            container=raw.get("container", "mpegts"),
-            ends_at=ends_at,
-            begins_at=begins_at,
-            first_part=int(raw.get("first_part", 1)),
-            preview=raw.get("preview", ""),
-            video_bitrate=raw.get("video_bitrate", "4M"),
-            min_free_bytes=int(raw.get("min_free_bytes", 64 * 1024 * 1024)),
-            split_seconds=int(raw.get("split_seconds", 0)),
-            split_offset_seconds=int(raw.get("split_offset_seconds", 0)),
-            secrets=tuple(raw.get("secrets", ())),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{type(error).__name__} in the config") from None
-    if config.container not in {"mpegts", "fmp4"}:
-        raise ConfigError("unknown container format")
-    if config.split_seconds < 0:
-        raise ConfigError("a recording cannot be split that often")
-    if "/" in config.name or config.name in {"", ".", ".."}:
-        raise ConfigError("the file name is not a plain name")
-    inside(media, config.folder)
-    inside(media, config.preview)
-    return config
+@dataclass(frozen=True)
+class ProbeAnswer:
+    ok: bool
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class DiskAnswer:
+    """Room in the media folder, which was found to be writable."""
+
+    free_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class Handover(Generic[C]):
+    """The whole line for a media worker that answers on a port."""
+
+    control: Control
+    config: C
+
+
+def write_handover(control: Control, config: codec.Json) -> str:
+    """`config` is an encoded configuration, put together from its open and its sealed fields (see `codec.split`)."""
+    line = {codec.VERSION_FIELD: codec.VERSION, "control": codec.encode(control), "config": config}
+    return json.dumps(line, ensure_ascii=False, allow_nan=False)
+
+
+def read_handover(kind: type[C], line: str) -> Handover[C]:
+    """Raises WireError."""
+    raw = codec.parse_object(line)
+    codec.check_version(raw)
+    return Handover(codec.decode_field(Control, raw, "control"), codec.decode_field(kind, raw, "config"))

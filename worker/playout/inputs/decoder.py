@@ -22,10 +22,11 @@ from typing import IO
 from worker.media.ffmpeg import Binary, words_of
 from worker.media.sandbox import Cage
 from worker.playout.inputs.sound import Sound
+from worker.playout.picture import SAMPLE_BYTES
 from worker.playout.pipes import widen
 from worker.process.parent_death import die_with
 from worker.process.redaction import redact
-from worker.wire.picture import SAMPLE_BYTES, SAMPLE_RATE, Format
+from worker.wire.picture import SAMPLE_RATE, Format
 
 BUFFER_BYTES = 64 * 1024 * 1024
 LEAST_FRAMES, MOST_FRAMES = 12, 60

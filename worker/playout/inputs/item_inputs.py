@@ -1,20 +1,20 @@
 """How an item is opened: files in a cage, growing recordings followed, live sources as a recorder opens them."""
 
-import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from worker.media.ffmpeg import Binary, list_decklinks
 from worker.media.file_formats import FORMATS, PROTOCOLS
 from worker.media.sources import build_input, nth_decklink
 from worker.playout.inputs.decoder import Feed
 from worker.playout.inputs.growing_file import Entry, find_entry
-from worker.wire.channel import Item
-from worker.wire.configuration import ConfigError
+from worker.playout.loaded import Item
+from worker.process.config_line import ConfigError
+from worker.wire import codec
+from worker.wire.recording import RecordingJournal
 
 PIECE_BYTES = 188 * 256
 FOLLOW_SECONDS = 0.1
@@ -113,13 +113,13 @@ def read_growing(item: Item) -> Growing:
     """The parts of a recording as they are now. Raises CannotOpen."""
     assert item.journal is not None
     try:
-        stored: dict[str, Any] = json.loads(item.journal.read_text())
-        parts = [part for part in stored["parts"] if part.get("bytes") or part.get("first_frame_at")]
-        files = tuple(item.journal.parent / Path(part["file"]).name for part in parts)
-        lengths = tuple(float(part.get("seconds") or 0.0) for part in parts)
-        return Growing(files, lengths, tuple(bool(part.get("ended_at")) for part in parts))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        stored = codec.loads(RecordingJournal, item.journal.read_bytes())
+    except (OSError, codec.WireError) as error:
         raise CannotOpen(f"the recording cannot be found: {type(error).__name__}") from error
+    parts = [part for part in stored.parts if part.bytes or part.first_frame_at]
+    files = tuple(item.journal.parent / Path(part.file).name for part in parts)
+    lengths = tuple(part.seconds for part in parts)
+    return Growing(files, lengths, tuple(part.ended_at is not None for part in parts))
 
 
 def place_in(growing: Growing, seconds: float) -> tuple[int, float]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from worker.wire.picture import SAMPLE_BYTES
+from worker.playout.picture import SAMPLE_BYTES
 
 
 @dataclass

@@ -8,8 +8,8 @@ from worker.media.sources import nth_decklink
 from worker.playout.outputs.encoder import RawProcess
 from worker.playout.outputs.supervised import Tended
 from worker.playout.pipes import Data
-from worker.wire.channel import Output
-from worker.wire.configuration import ConfigError
+from worker.process.config_line import ConfigError
+from worker.wire.configuration import Output
 from worker.wire.picture import Format
 
 RETRY_SECONDS = 1.0

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import IO
 
 from worker.media.ffmpeg import Binary, words_of
+from worker.playout.loaded import ChannelSetup
 from worker.playout.pipes import Data, Pump, widen
 from worker.process.parent_death import die_with
-from worker.wire.channel import PlayoutConfig
 from worker.wire.picture import SAMPLE_RATE, Format
 
 VIDEO_BYTES = 64 * 1024 * 1024
@@ -32,7 +32,7 @@ def raw_inputs(picture: Format, video: int, sound: int) -> list[str]:
     return [*first, *plain, "-i", f"pipe:{video}", *second, *plain, "-i", f"pipe:{sound}"]
 
 
-def stream_outputs(config: PlayoutConfig, begins_at: float) -> list[str]:
+def stream_outputs(config: ChannelSetup, begins_at: float) -> list[str]:
     """A key frame every second: whoever tunes in, or comes back, has a picture within one."""
     gop = str(round(config.format.rate))
     arguments = ["-map", "0:v:0", "-map", "1:a:0", "-c:v", "libx264", "-preset", "veryfast", "-profile:v", "high"]
@@ -143,7 +143,7 @@ class Encoder(RawProcess):
     """`on_stream` is told every piece of the transport stream, on a thread of its own."""
 
     def __init__(
-        self, binary: Binary, config: PlayoutConfig, begins_at: float, on_stream: Callable[[bytes], None]
+        self, binary: Binary, config: ChannelSetup, begins_at: float, on_stream: Callable[[bytes], None]
     ) -> None:
         self.bytes_out = 0
         self._on_stream = on_stream

@@ -13,6 +13,7 @@ import threading
 import time
 from abc import abstractmethod
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -23,10 +24,11 @@ from worker.media.sources import with_numeric_host
 from worker.playout.outputs.fan_out import Fan
 from worker.playout.outputs.supervised import Tended
 from worker.playout.pipes import Pump
+from worker.process.config_line import ConfigError
 from worker.process.parent_death import die_with
 from worker.process.redaction import redact
-from worker.wire.channel import Output
-from worker.wire.configuration import ConfigError
+from worker.wire.configuration import Output
+from worker.wire.status import OutputStatus
 
 QUEUE_BYTES = 8 * 1024 * 1024
 RETRY_SECONDS = (0.5, 1.0, 1.0, 2.0)
@@ -148,9 +150,9 @@ class Sender(Tended):
             return "sending"
         return "starting"
 
-    def as_dict(self) -> dict[str, object]:
+    def status(self) -> OutputStatus:
         pump = self._pump
-        return {**super().as_dict(), "bytes": self.bytes_sent + (pump.written if pump else 0)}
+        return replace(super().status(), bytes=self.bytes_sent + (pump.written if pump else 0))
 
     def tend(self) -> None:
         """Start it, or start it again."""

@@ -5,6 +5,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 
+from worker.wire.status import OutputStatus
+
 LOOK_SECONDS = 0.05
 AFTER_TROUBLE_SECONDS = 1.0
 
@@ -32,14 +34,8 @@ class Tended(ABC):
     def state(self) -> str:
         """starting, sending or waiting."""
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "key": self.key,
-            "type": self.kind,
-            "state": self.state,
-            "restarts": self.restarts,
-            "error": self.error,
-        }
+    def status(self) -> OutputStatus:
+        return OutputStatus(key=self.key, type=self.kind, state=self.state, restarts=self.restarts, error=self.error)
 
     def start(self) -> None:
         self._thread.start()

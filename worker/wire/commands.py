@@ -1,0 +1,60 @@
+"""What the control plane tells a running media worker: one dataclass for each POST, with the path it goes to."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+from worker.wire.configuration import Source
+from worker.wire.rundown import Rundown
+
+
+@dataclass(frozen=True)
+class Command:
+    path: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class Stop(Command):
+    path: ClassVar[str] = "/stop"
+
+
+@dataclass(frozen=True)
+class End(Command):
+    """A recording ends at another moment than it was told before."""
+
+    path: ClassVar[str] = "/end"
+    ends_at: datetime
+
+
+@dataclass(frozen=True)
+class Load(Command):
+    """A channel plays another list; the item on air stays on air."""
+
+    path: ClassVar[str] = "/load"
+    rundown: Rundown
+    sources: dict[str, Source] = field(default_factory=dict, repr=False)
+    redact: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class Play(Command):
+    path: ClassVar[str] = "/play"
+
+
+@dataclass(frozen=True)
+class Pause(Command):
+    path: ClassVar[str] = "/pause"
+
+
+@dataclass(frozen=True)
+class Skip(Command):
+    path: ClassVar[str] = "/skip"
+
+
+@dataclass(frozen=True)
+class Cue(Command):
+    """This item plays next; with `take`, now."""
+
+    path: ClassVar[str] = "/cue"
+    key: str
+    take: bool = False

@@ -1,0 +1,82 @@
+"""Parts and gaps of a recording, and the one place where gaps and missing seconds are computed."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+MIN_GAP_SECONDS = 0.2
+# Reasons for a gap: no picture inside a part; the media worker died and could not say why the part ended.
+NO_SIGNAL = "no_signal"
+WORKER_DIED = "worker_died"
+
+
+@dataclass
+class Part:
+    """One file: an uninterrupted run of ffmpeg, or a piece of one that is split by the clock.
+
+    The media worker that writes the file changes it as it grows. `node` is filled in by the control plane.
+    """
+
+    number: int
+    file: str
+    started_at: datetime | None = None
+    first_frame_at: datetime | None = None
+    last_frame_at: datetime | None = None
+    ended_at: datetime | None = None
+    frames: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    end_reason: str = ""
+    node: int | None = None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Nothing was recorded from `from_at` to `to_at`."""
+
+    from_at: datetime
+    to_at: datetime
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class RecordingJournal:
+    """The file beside a recording: what its media workers wrote so far."""
+
+    parts: tuple[Part, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+def to_milliseconds(moment: datetime) -> datetime:
+    """Moments of frames are known to the millisecond."""
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def gap_between(from_at: datetime, to_at: datetime, reason: str) -> Gap:
+    return Gap(from_at, to_at, round((to_at - from_at).total_seconds(), 3), reason)
+
+
+def find_gaps(parts: Iterable[Part], known: Iterable[Gap]) -> list[Gap]:
+    """In order of time: gaps between the parts, and those of `known` that lie inside a part (no signal)."""
+    # The same gap may be reported twice, the second time with its final length.
+    inside = {gap.from_at: gap for gap in known if gap.reason == NO_SIGNAL}
+    gaps = list(inside.values())
+    framed = [(part.first_frame_at, part.last_frame_at, part) for part in parts]
+    spans = [(first, last, part) for first, last, part in framed if first is not None and last is not None]
+    for (_, lost_at, before), (back_at, _, _) in itertools.pairwise(spans):
+        if (back_at - lost_at).total_seconds() >= MIN_GAP_SECONDS:
+            gaps.append(gap_between(lost_at, back_at, before.end_reason or WORKER_DIED))
+    return sorted(gaps, key=lambda gap: gap.from_at)
+
+
+def missing_seconds(parts: Sequence[Part], gaps: Iterable[Gap], wanted_from: datetime, wanted_until: datetime) -> float:
+    """How much of the window no part holds."""
+    held = 0.0
+    for part in parts:
+        if part.first_frame_at is not None and part.last_frame_at is not None:
+            first, last = max(part.first_frame_at, wanted_from), min(part.last_frame_at, wanted_until)
+            held += max(0.0, (last - first).total_seconds())
+    held -= sum(gap.seconds for gap in gaps if gap.reason == NO_SIGNAL)
+    return max(0.0, max(0.0, (wanted_until - wanted_from).total_seconds()) - held)

@@ -1,0 +1,116 @@
+"""What a media worker answers on GET /status, and what it prints as its last line."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from worker.wire import codec
+from worker.wire.recording import Gap, Part
+from worker.wire.rundown import Place
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerStatus:
+    """What every program answers. Only who it is must be there: a media worker of another version is understood."""
+
+    owner: str
+    generation: int
+    state: str = ""
+    frames: int = 0
+    bytes: int = 0
+    last_frame_age_seconds: float | None = None
+    loop_age_seconds: float = 0.0
+    first_frame_at: datetime | None = None
+    started_at: datetime | None = None
+    ends_at: datetime | None = None  # of a program that ends by itself
+    error: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureStatus(WorkerStatus):
+    """Totals count every part, also those of earlier generations."""
+
+    signal: bool = False
+    seconds: float = 0.0
+    first_byte_at: datetime | None = None
+    folder: str = ""
+    restarts: int = 0
+    free_bytes: int | None = None
+    parts: tuple[Part, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemOnAir:
+    key: str
+    title: str = ""
+    kind: str = ""
+    asset: int | None = None
+    started_at: datetime | None = None
+    offset_seconds: float = 0.0
+    seconds: float | None = None
+    has_signal: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextItem:
+    key: str
+    title: str = ""
+    is_ready: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputStatus:
+    """`state` is starting, sending or waiting."""
+
+    key: str
+    type: str
+    state: str = ""
+    restarts: int = 0
+    error: str = ""
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayoutStatus(WorkerStatus):
+    """`rundown` is the version of the list it plays."""
+
+    rundown: str = ""
+    item: ItemOnAir | None = None
+    next: NextItem | None = None
+    place: Place | None = None
+    outputs: tuple[OutputStatus, ...] = ()
+    asrun_revision: int = 0
+    ticks: int = 0
+    bars_seconds: float = 0.0
+    list_failed_seconds: float = 0.0
+    repeats: int = 0
+    encoder_restarts: int = 0
+    dropped: int = 0
+    dropping_seconds: float = 0.0
+    resyncs: int = 0
+    slowest_look_seconds: float = 0.0
+
+
+S = TypeVar("S", bound=WorkerStatus)
+FINAL = "final"
+KINDS: dict[str, type[WorkerStatus]] = {"capture": CaptureStatus, "playout": PlayoutStatus}
+
+
+def kind_of(program: str) -> type[WorkerStatus]:
+    """The status a program of that name answers."""
+    return KINDS.get(program, WorkerStatus)
+
+
+def final_line(status: WorkerStatus) -> str:
+    """The last line a media worker prints."""
+    return json.dumps({FINAL: codec.message(status)})
+
+
+def read_final(kind: type[S], line: str) -> S:
+    """Raises WireError: the line is another one."""
+    raw = codec.parse_object(line)
+    if FINAL not in raw:
+        raise codec.WireError(f"{FINAL} is missing")
+    return codec.read_message(kind, raw[FINAL])
