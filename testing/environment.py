@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from testing import arrows
+
 # Tests that share something heavy run one after the other on one worker: engines, a browser, a whole Airlock.
 # (xdist's own groups rename items, which pytest 9 no longer lets it do.)
 SHARED = {
@@ -45,6 +47,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     DEFAULTS |= BUSY
 for name, value in DEFAULTS.items():
     os.environ.setdefault(name, value)
+arrows.watch_import()
 
 
 @pytest.hookimpl(trylast=True)
@@ -55,6 +58,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
     if not config.option.collectonly and not config.option.help:
         hold_embedded_server()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """What is skipped may be why an arrow is missing. Only the process that hears of all tests notes it."""
+    if report.skipped and "PYTEST_XDIST_WORKER" not in os.environ:
+        arrows.note_skipped(report.nodeid)
 
 
 def group_of(nodeid: str) -> str:

@@ -29,7 +29,7 @@ from station.clock import database_now
 from station.database.notify import wake_scheduler
 from station.redaction import redact
 from station.sealing import CannotOpen
-from station.states import SCHEDULER
+from station.states import SCHEDULER, sql_list
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +39,11 @@ PER_TURN = 25
 LOOK = timedelta(seconds=5)
 MAX_BACKOFF_SECONDS = 3600.0
 LONGEST = timedelta(hours=2)
-DUE_SQL = """SELECT LEAST(
-    CASE WHEN EXISTS (SELECT FROM assets_delivery WHERE state IN ('pending', 'failed') AND next_attempt_at IS NULL)
-           OR EXISTS (SELECT FROM assets_delivery WHERE state = 'sending') THEN clock_timestamp() END,
-    (SELECT min(next_attempt_at) FROM assets_delivery WHERE state IN ('pending', 'failed')))"""
+WAITING = sql_list(Delivery.WAITING)
+DUE_SQL = f"""SELECT LEAST(
+    CASE WHEN EXISTS (SELECT FROM assets_delivery WHERE state IN ({WAITING}) AND next_attempt_at IS NULL)
+           OR EXISTS (SELECT FROM assets_delivery WHERE state = '{State.SENDING}') THEN clock_timestamp() END,
+    (SELECT min(next_attempt_at) FROM assets_delivery WHERE state IN ({WAITING})))"""  # noqa: S608  (our own states)
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ ORPHANED_UNTIL_POISON = 3
 UNKNOWN_END = {Fault.STALE_TIMEOUT, Fault.WORKER_CRASHED, Fault.WORKER_STOPPED, Fault.HANDLER_CRASH, Fault.RUN_TIMEOUT}
 FINAL = {Fault.BAD_PAYLOAD, Fault.POISON, Fault.HOPELESS}
 # A slot of a limited job is free again: if more of it waits, workers without work should know.
-WAKE = """SELECT pg_notify('airlock_runs', '') WHERE EXISTS (
-              SELECT FROM jobs_run WHERE job_id = ANY(%s) AND state = 'queued')"""
+WAKE = f"""SELECT pg_notify('airlock_runs', '') WHERE EXISTS (
+              SELECT FROM jobs_run WHERE job_id = ANY(%s) AND state = '{State.QUEUED}')"""  # noqa: S608  (our own states)
 
 
 @dataclass(frozen=True)
