@@ -1,17 +1,19 @@
-"""Taking runs out of the queue: exactly one winner each, by compare-and-set; limits counted under the job's own lock.
+"""Taking runs out of the queue: exactly one winner each, by compare-and-set; limits are counted under a lock.
 
 A worker looks (one cheap question), promotes what has come due, and claims as much as it has room for. The claim
 itself is durable: a run that somebody works on must never look unclaimed after a crash of the server.
 """
 
+import contextlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import DatabaseError, IntegrityError, transaction
+from django.conf import settings
+from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from jobs.declared.declarations import JobSpec
 from jobs.models import Job, Run
@@ -23,6 +25,10 @@ State = Run.State
 PROMOTE_LIMIT = 500
 # So many more candidates than wanted are looked at, because others claim at the same time.
 SPARE = 2
+# Whoever claims under JOB_FLEET_LIMIT holds this advisory lock meanwhile. A claimer that is frozen in the middle makes
+# the others fail and try again, instead of waiting for it in silence.
+FLEET_LOCK = 0x41_4952_4A4F_4253
+FLEET_LOCK_SECONDS = 2
 
 LOOK = f"""
     WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
@@ -180,15 +186,31 @@ def _supersede(jobs: set[int], scopes: set[str], now: datetime) -> None:
 
 
 def claim(specs: Mapping[int, JobSpec], jobs: Sequence[int], room: int, who: Claimant, now: datetime) -> list[Claimed]:
-    """Up to `room` runs of these jobs, none of which has a limit to be counted; highest priority first."""
-    pks = _candidates(jobs, specs, room * SPARE, now)
-    if not pks:
-        return []
+    """Up to `room` runs of these jobs, none of which has a limit of its own; highest priority first."""
     try:
-        return _take(pks, specs, room, who, now)
+        with fleet_room(room) as free:
+            pks = _candidates(jobs, specs, free * SPARE, now) if free > 0 else []
+            return _take(pks, specs, free, who, now) if pks else []
     except IntegrityError:
         # Two workers chose two runs of one exclusive scope in the same moment: one after the other, then.
         return _claim_one_by_one(specs, jobs, room, who, now)
+
+
+@contextlib.contextmanager
+def fleet_room(room: int) -> Iterator[int]:
+    """J-18: as much of `room` as JOB_FLEET_LIMIT leaves; it stays free until the block ends. Without a limit, no cost.
+
+    One claimer of the whole fleet at a time counts what runs, so that two of them cannot both take the last place.
+    """
+    if not settings.JOB_FLEET_LIMIT:
+        yield room
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = '{FLEET_LOCK_SECONDS}s'")
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [FLEET_LOCK])
+        running = Run.objects.filter(state=State.RUNNING).count()
+        yield min(room, settings.JOB_FLEET_LIMIT - running)
 
 
 def _claim_one_by_one(
@@ -216,7 +238,7 @@ def warm_up(specs: Mapping[int, JobSpec], who: Claimant, now: datetime) -> None:
 
 def claim_counted(job: int, spec: JobSpec, room: int, who: Claimant, now: datetime) -> list[Claimed]:
     """J-18: one claimer at a time counts what runs. The lock comes first, so that the count is made after it."""
-    with transaction.atomic():
+    with fleet_room(room) as room, transaction.atomic():
         Job.objects.select_for_update(no_key=True).get(pk=job)
         if spec.concurrency:
             running = Run.objects.filter(job_id=job, state=State.RUNNING).count()
