@@ -13,7 +13,7 @@ from testing import arrows
 SHARED = {
     "docker": (
         "[docker",
-        "test_docker_faults",
+        "test_docker_",
         "test_container_hardening",
         "test_remote_engines",
         "missing_image",
