@@ -31,10 +31,14 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.runtime
 run: $(VENV)/.runtime ## set everything up and run it (PORT=8123 DATA_DIR=/some/folder)
 	@exec $(BIN)/python manage.py up --host $(HOST) --port $(PORT)
 
+# Which arrows of the state machines the whole of the tests takes: see testing/arrows.py.
+test: export ARROWS_DIR = $(if $(ARGS),,$(CURDIR)/.cache/arrows)
 test: $(VENV)/.dev ## run the tests; with a Docker Engine at hand the Docker tier too
+	$(if $(ARGS),,@rm -rf .cache/arrows)
 	$(BIN)/python -m pytest $(or $(ARGS),-m "not alone and not paced")
 	$(if $(ARGS),,$(BIN)/python -m pytest -n 4 -m paced)
 	$(if $(ARGS),,$(BIN)/python -m pytest -n 0 -m alone)
+	$(if $(ARGS),,$(BIN)/python -m testing.arrows)
 
 quick: $(VENV)/.dev ## run unit and database tests only, in under 90 s on two cores
 	$(BIN)/python -m pytest -n 2 -m "not slow"

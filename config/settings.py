@@ -197,6 +197,8 @@ LEADER_LOCK_TRY_SECONDS = env.float("LEADER_LOCK_TRY_SECONDS", default=120.0)
 JOB_MODULES = ["jobs.runs.retention", "assets.declared_jobs", "config.demo.clips", *env.list("JOB_MODULES", default=[])]
 # Runs that fire by themselves are made this long ahead, so that workers start them on the instant.
 JOB_PLAN_AHEAD_SECONDS = env.float("JOB_PLAN_AHEAD_SECONDS", default=10.0)
+# At most so many runs at once over all job workers; 0: as many as the job workers have slots for (J-18).
+JOB_FLEET_LIMIT = env.int("JOB_FLEET_LIMIT", default=0)
 # A worker with nothing to do looks at least this often, should a notice ever be lost.
 JOB_WORKER_TICK_SECONDS = env.float("JOB_WORKER_TICK_SECONDS", default=15.0)
 # How long a worker that is told to stop waits for what it is at; then that is told to stop as well.

@@ -4,7 +4,7 @@ A move is a compare-and-set UPDATE plus its event row in one transaction. A move
 raises; zero rows updated means that somebody else was faster, and `move()` returns False.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -16,6 +16,11 @@ from django.utils import timezone
 from station.database.prepared_sql import fetch_prepared
 
 SCHEDULER = "scheduler"
+
+
+def sql_list(states: Iterable[str]) -> str:
+    """Names of states for `state IN (...)` in SQL of ours: `f"state IN ({sql_list(Run.WAITING)})"`."""
+    return ", ".join(f"'{state}'" for state in states)
 
 
 class IllegalMove(Exception):

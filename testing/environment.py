@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from testing import arrows
+
 # Tests that share something heavy run one after the other in one test process: engines, a browser, a whole Airlock.
 # (xdist's own groups rename items, which pytest 9 no longer lets it do.)
 SHARED = {
     "docker": (
         "[docker",
-        "test_docker_faults",
+        "test_docker_",
         "test_container_hardening",
         "test_remote_engines",
         "missing_image",
@@ -40,7 +42,6 @@ BUSY = {
     "NODE_CALL_SECONDS": "15",
     "MANUAL_WAIT_SECONDS": "45",
     "WORKER_ANSWER_SECONDS": "8",
-    "TOLERATED_GAP_SECONDS": "30",
     "LEADER_HEARTBEAT_SECONDS": "4",
     "LEADER_SILENCE_SECONDS": "20",
     "PLAYOUT_SILENCE_SECONDS": "12",
@@ -49,6 +50,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     DEFAULTS |= BUSY
 for name, value in DEFAULTS.items():
     os.environ.setdefault(name, value)
+arrows.watch_import()
 
 
 @pytest.hookimpl(trylast=True)
@@ -71,6 +73,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def is_slow(markers: set[str], fixtures: set[str]) -> bool:
     """Whether a test starts real processes, or records or plays in real time."""
     return bool(markers & SLOW_MARKERS or fixtures & SLOW_FIXTURES)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """What is skipped may be why an arrow is missing. Only the process that hears of all tests notes it."""
+    if report.skipped and "PYTEST_XDIST_WORKER" not in os.environ:
+        arrows.note_skipped(report.nodeid)
 
 
 def group_of(nodeid: str) -> str:

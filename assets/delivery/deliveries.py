@@ -21,7 +21,7 @@ from jobs.models import Run
 from jobs.runs.queue import cancel_of, enqueue
 from station.alerts import raise_alert, resolve_alert
 from station.database.notify import wake_scheduler
-from station.states import SCHEDULER
+from station.states import SCHEDULER, sql_list
 from station.term import Term
 
 logger = logging.getLogger(__name__)
@@ -32,10 +32,11 @@ PER_TURN = 25
 LOOK = timedelta(seconds=5)
 MAX_BACKOFF_SECONDS = 3600.0
 LONGEST = timedelta(hours=2)
-DUE_SQL = """SELECT LEAST(
-    CASE WHEN EXISTS (SELECT FROM assets_delivery WHERE state IN ('pending', 'failed') AND next_attempt_at IS NULL)
-           OR EXISTS (SELECT FROM assets_delivery WHERE state = 'sending') THEN clock_timestamp() END,
-    (SELECT min(next_attempt_at) FROM assets_delivery WHERE state IN ('pending', 'failed')))"""
+WAITING = sql_list(Delivery.WAITING)
+DUE_SQL = f"""SELECT LEAST(
+    CASE WHEN EXISTS (SELECT FROM assets_delivery WHERE state IN ({WAITING}) AND next_attempt_at IS NULL)
+           OR EXISTS (SELECT FROM assets_delivery WHERE state = '{State.SENDING}') THEN clock_timestamp() END,
+    (SELECT min(next_attempt_at) FROM assets_delivery WHERE state IN ({WAITING})))"""  # noqa: S608  (our own states)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from assets.models import Import, WatchFolder
 from jobs.declared.run_context import Hopeless, RunContext
 from jobs.runs.queue import enqueue
 from station.clock import database_now
+from station.states import sql_list
 from station.term import Term
 
 JOB = "assets.watch"
@@ -27,11 +28,12 @@ NOT_YET = (".part", ".partial", ".tmp", ".filepart", ".crdownload")
 ASIDE = {imports.DONE_FOLDER, imports.REFUSED_FOLDER}
 MAX_FILES = 5000
 LONGEST_PATH = 700
-DUE_SQL = """SELECT LEAST(
+UNFINISHED = sql_list((Import.State.WAITING, Import.State.COPYING))
+DUE_SQL = f"""SELECT LEAST(
     (SELECT min(COALESCE(next_look_at, clock_timestamp())) FROM assets_watchfolder WHERE is_active),
-    (SELECT min(deadline_at) FROM assets_import WHERE state IN ('waiting', 'copying')),
-    CASE WHEN EXISTS (SELECT FROM assets_import WHERE state IN ('waiting', 'copying'))
-    THEN clock_timestamp() + interval '5 s' END)"""
+    (SELECT min(deadline_at) FROM assets_import WHERE state IN ({UNFINISHED})),
+    CASE WHEN EXISTS (SELECT FROM assets_import WHERE state IN ({UNFINISHED}))
+    THEN clock_timestamp() + interval '5 s' END)"""  # noqa: S608  (our own states)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from scheduling.recording.outcome import DISK_FULL
 from station.alerts import raise_alert, resolve_alert
 from station.clock import house_zone, is_pretended
 from station.models.alert import Severity
-from station.states import SCHEDULER
+from station.states import SCHEDULER, sql_list
 from station.term import Term
 from worker.wire import codec
 from worker.wire.recording import Gap, Part, find_gaps, gap_between, missing_seconds, to_milliseconds
@@ -37,11 +37,11 @@ PER_STEP = 50
 LATE, EARLY = "late_start", "early_end"
 EDGES = (LATE, EARLY)
 WITH = ("recorder", "recorder__project")
-DUE_SQL = """SELECT clock_timestamp() WHERE
-    EXISTS (SELECT FROM assets_asset WHERE state IN ('live', 'processing'))
+DUE_SQL = f"""SELECT clock_timestamp() WHERE
+    EXISTS (SELECT FROM assets_asset WHERE state IN ({sql_list(Asset.GROWING)}))
     OR EXISTS (SELECT FROM assets_assetstep WHERE done_at IS NULL AND failed_at IS NULL)
     OR EXISTS (SELECT FROM scheduling_booking WHERE filed_at IS NULL AND size_bytes > 0
-               AND state IN ('completed', 'partial', 'failed', 'cancelled'))"""
+               AND state IN ({sql_list(Booking.LEAVES_FILES)}))"""  # noqa: S608  (our own states)
 
 
 def step(term: Term, now: datetime) -> datetime | None:

@@ -68,7 +68,7 @@ class Import(Machine):
 
     MOVES = {
         State.WAITING: {State.COPYING, State.REFUSED},
-        State.COPYING: {State.DONE, State.DUPLICATE, State.REFUSED, State.WAITING},
+        State.COPYING: {State.DONE, State.DUPLICATE, State.REFUSED},
         State.DONE: set(),
         State.DUPLICATE: set(),
         State.REFUSED: {State.WAITING},

@@ -20,7 +20,7 @@ from jobs.runs.queue import enqueue
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
 from station.models.alert import Severity
-from station.states import SCHEDULER
+from station.states import SCHEDULER, sql_list
 
 logger = logging.getLogger(__name__)
 
@@ -147,13 +147,13 @@ def fitting(asset: Asset, kinds: Iterable[str]) -> list[str]:
     return [kind for kind in kinds if kind not in lacking]
 
 
-UNSETTLED = """
+UNSETTLED = f"""
     SELECT DISTINCT s.asset_id FROM assets_assetstep s LEFT JOIN jobs_run r ON r.id = s.run_ref
     WHERE s.done_at IS NULL AND s.failed_at IS NULL
-    AND (r.id IS NULL OR r.state IN ('succeeded', 'failed', 'cancelled'))
-    UNION SELECT a.id FROM assets_asset a WHERE a.state = 'processing' AND NOT EXISTS (
+    AND (r.id IS NULL OR r.state IN ({sql_list(Run.OVER)}))
+    UNION SELECT a.id FROM assets_asset a WHERE a.state = '{State.PROCESSING}' AND NOT EXISTS (
         SELECT FROM assets_assetstep s WHERE s.asset_id = a.id AND s.done_at IS NULL AND s.failed_at IS NULL)
-    LIMIT %s"""
+    LIMIT %s"""  # noqa: S608  (our own states)
 
 
 def unsettled(count: int = 50) -> list[int]:

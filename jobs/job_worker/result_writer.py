@@ -127,8 +127,7 @@ class Clerk:
                 self._say_lost(lost)
         ends = [self._fail(attempt, outcome, now) for attempt, outcome in reports if isinstance(outcome, Failure)]
         limited = {attempt.run.job_id for attempt, _ in reports if attempt.spec.is_limited}
-        if limited:
-            tell_of_room(sorted(limited))
+        tell_of_room(sorted(limited))
         return Run.State.RETRY in ends
 
     def _fail(self, attempt: Attempt, failure: Failure, now: datetime) -> str | None:

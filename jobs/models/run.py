@@ -35,7 +35,7 @@ class Run(Machine):
 
     MOVES = {
         State.SCHEDULED: {State.QUEUED, State.CANCELLED},
-        State.QUEUED: {State.RUNNING, State.CANCELLED, State.FAILED},
+        State.QUEUED: {State.RUNNING, State.CANCELLED},
         State.RUNNING: {State.SUCCEEDED, State.RETRY, State.FAILED, State.CANCELLED},
         State.RETRY: {State.QUEUED, State.CANCELLED},
         State.SUCCEEDED: set(),

@@ -1,75 +1,82 @@
-"""Taking runs out of the queue: exactly one winner each, by compare-and-set; limits counted under the job's own lock.
+"""Taking runs out of the queue: exactly one winner each, by compare-and-set; limits are counted under a lock.
 
 A worker looks (one cheap question), promotes what has come due, and claims as much as it has room for. The claim
 itself is durable: a run that somebody works on must never look unclaimed after a crash of the server.
 """
 
+import contextlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import DatabaseError, IntegrityError, transaction
+from django.conf import settings
+from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from jobs.declared.declarations import JobSpec
 from jobs.models import Job, Run
 from station.clock import database_now
 from station.database.prepared_sql import fetch_prepared
+from station.states import sql_list
 
 State = Run.State
 PROMOTE_LIMIT = 500
 # So many more candidates than wanted are looked at, because others claim at the same time.
 SPARE = 2
+# Whoever claims under JOB_FLEET_LIMIT holds this advisory lock meanwhile. A claimer that is frozen in the middle makes
+# the others fail and try again, instead of waiting for it in silence.
+FLEET_LOCK = 0x41_4952_4A4F_4253
+FLEET_LOCK_SECONDS = 2
 
-LOOK = """
+LOOK = f"""
     WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
     SELECT now,
-    LEAST((SELECT min(run_at) FROM jobs_run WHERE state = 'scheduled'),
-          (SELECT min(run_at) FROM jobs_run WHERE state = 'retry')),
-    (SELECT min(run_at) FROM jobs_run WHERE state = 'queued' AND run_at > now),
+    LEAST((SELECT min(run_at) FROM jobs_run WHERE state = '{State.SCHEDULED}'),
+          (SELECT min(run_at) FROM jobs_run WHERE state = '{State.RETRY}')),
+    (SELECT min(run_at) FROM jobs_run WHERE state = '{State.QUEUED}' AND run_at > now),
     ARRAY(SELECT j.id FROM jobs_job j WHERE j.id = ANY(%(counted)s::bigint[]) AND EXISTS (
-        SELECT FROM jobs_run r WHERE r.job_id = j.id AND r.state = 'queued'))
-    FROM clock"""
+        SELECT FROM jobs_run r WHERE r.job_id = j.id AND r.state = '{State.QUEUED}'))
+    FROM clock"""  # noqa: S608  (our own states)
 # Of each job its next few in order, of an exclusive one only where nothing of its scope runs; jobs take turns.
-CANDIDATES = """
+CANDIDATES = f"""
     SELECT c.id, w.job_id, c.scope, w.exclusive
     FROM unnest(%(jobs)s::bigint[], %(exclusive)s::boolean[]) AS w (job_id, exclusive)
     JOIN jobs_job j ON j.id = w.job_id
     CROSS JOIN LATERAL (
         SELECT r.*, row_number() OVER (ORDER BY r.priority DESC, r.turn, r.id) AS place FROM (
             (SELECT id, scope, priority, turn FROM jobs_run q
-             WHERE q.job_id = w.job_id AND q.state = 'queued' AND q.run_at <= %(now)s AND NOT j.is_paused
+             WHERE q.job_id = w.job_id AND q.state = '{State.QUEUED}' AND q.run_at <= %(now)s AND NOT j.is_paused
              AND (NOT w.exclusive OR NOT EXISTS (SELECT FROM jobs_run o
-                  WHERE o.job_id = q.job_id AND o.scope = q.scope AND o.state = 'running'))
+                  WHERE o.job_id = q.job_id AND o.scope = q.scope AND o.state = '{State.RUNNING}'))
              ORDER BY priority DESC, turn, id LIMIT %(limit)s::int)
             UNION ALL
             (SELECT id, scope, priority, turn FROM jobs_run q
-             WHERE q.job_id = w.job_id AND q.state = 'queued' AND q.run_at <= %(now)s
-             AND q.trigger = 'manual' AND j.is_paused
+             WHERE q.job_id = w.job_id AND q.state = '{State.QUEUED}' AND q.run_at <= %(now)s
+             AND q.trigger = '{Run.Trigger.MANUAL}' AND j.is_paused
              AND (NOT w.exclusive OR NOT EXISTS (SELECT FROM jobs_run o
-                  WHERE o.job_id = q.job_id AND o.scope = q.scope AND o.state = 'running'))
+                  WHERE o.job_id = q.job_id AND o.scope = q.scope AND o.state = '{State.RUNNING}'))
              LIMIT %(limit)s::int)) AS r) AS c
-    ORDER BY c.priority DESC, c.place, c.id LIMIT %(limit)s::int"""
-WAITING = """
-    SELECT id, state, job_id FROM jobs_run WHERE state IN ('scheduled', 'retry') AND run_at <= %(until)s
-    ORDER BY run_at LIMIT %(limit)s::int FOR NO KEY UPDATE SKIP LOCKED"""
-SUPERSEDED = """
+    ORDER BY c.priority DESC, c.place, c.id LIMIT %(limit)s::int"""  # noqa: S608  (our own states)
+WAITING = f"""
+    SELECT id, state, job_id FROM jobs_run WHERE state IN ({sql_list(Run.WAITING)}) AND run_at <= %(until)s
+    ORDER BY run_at LIMIT %(limit)s::int FOR NO KEY UPDATE SKIP LOCKED"""  # noqa: S608  (our own states)
+SUPERSEDED = f"""
     SELECT DISTINCT r.id FROM jobs_run r JOIN jobs_run later
     ON later.job_id = r.job_id AND later.scope = r.scope AND later.planned_at > r.planned_at
     WHERE r.job_id = ANY(%(jobs)s::bigint[]) AND r.scope = ANY(%(scopes)s::text[])
-    AND r.state = 'queued' AND r.trigger = 'plan' AND r.attempt = 0
-    AND later.state = 'queued' AND later.trigger = 'plan' AND later.run_at <= %(now)s"""
+    AND r.state = '{State.QUEUED}' AND r.trigger = '{Run.Trigger.PLAN}' AND r.attempt = 0
+    AND later.state = '{State.QUEUED}' AND later.trigger = '{Run.Trigger.PLAN}' AND later.run_at <= %(now)s"""  # noqa: S608  (our own states)
 # The turn it is now in each job: a scope that comes anew begins there, not before everybody else.
-FLOORS = """
+FLOORS = f"""
     SELECT j.id, COALESCE((SELECT turn FROM jobs_run q WHERE q.job_id = j.id AND q.priority = 0
-                           AND q.state = 'queued' ORDER BY q.turn LIMIT 1), 1) - 1
-    FROM jobs_job j WHERE j.id = ANY(%(jobs)s::bigint[])"""
-PROMOTED_TURN = """1 + GREATEST(
+                           AND q.state = '{State.QUEUED}' ORDER BY q.turn LIMIT 1), 1) - 1
+    FROM jobs_job j WHERE j.id = ANY(%(jobs)s::bigint[])"""  # noqa: S608  (our own states)
+PROMOTED_TURN = f"""1 + GREATEST(
     COALESCE((SELECT max(turn) FROM jobs_run q WHERE q.job_id = jobs_run.job_id
-              AND q.scope = jobs_run.scope AND q.state = 'queued'), 0),
-    (%(floors)s::bigint[])[array_position(%(jobs)s::bigint[], jobs_run.job_id)])"""
+              AND q.scope = jobs_run.scope AND q.state = '{State.QUEUED}'), 0),
+    (%(floors)s::bigint[])[array_position(%(jobs)s::bigint[], jobs_run.job_id)])"""  # noqa: S608  (our own states)
 RETURNING = (
     "job_id",
     "scope",
@@ -171,7 +178,7 @@ def _supersede(jobs: set[int], scopes: set[str], now: datetime) -> None:
         note = "a later one took its place before it could begin"
         changes = {
             "finished_at": "%(_now)s",
-            "error_code": "'cancelled'",
+            "error_code": f"'{Run.Fault.CANCELLED}'",
             "error": "%(_note)s::text",
             "cancel_reason": "%(_note)s::text",
         }
@@ -179,15 +186,31 @@ def _supersede(jobs: set[int], scopes: set[str], now: datetime) -> None:
 
 
 def claim(specs: Mapping[int, JobSpec], jobs: Sequence[int], room: int, who: Claimant, now: datetime) -> list[Claimed]:
-    """Up to `room` runs of these jobs, none of which has a limit to be counted; highest priority first."""
-    pks = _candidates(jobs, specs, room * SPARE, now)
-    if not pks:
-        return []
+    """Up to `room` runs of these jobs, none of which has a limit of its own; highest priority first."""
     try:
-        return _take(pks, specs, room, who, now)
+        with fleet_room(room) as free:
+            pks = _candidates(jobs, specs, free * SPARE, now) if free > 0 else []
+            return _take(pks, specs, free, who, now) if pks else []
     except IntegrityError:
         # Two workers chose two runs of one exclusive scope in the same moment: one after the other, then.
         return _claim_one_by_one(specs, jobs, room, who, now)
+
+
+@contextlib.contextmanager
+def fleet_room(room: int) -> Iterator[int]:
+    """J-18: as much of `room` as JOB_FLEET_LIMIT leaves; it stays free until the block ends. Without a limit, no cost.
+
+    One claimer of the whole fleet at a time counts what runs, so that two of them cannot both take the last place.
+    """
+    if not settings.JOB_FLEET_LIMIT:
+        yield room
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = '{FLEET_LOCK_SECONDS}s'")
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [FLEET_LOCK])
+        running = Run.objects.filter(state=State.RUNNING).count()
+        yield min(room, settings.JOB_FLEET_LIMIT - running)
 
 
 def _claim_one_by_one(
@@ -215,7 +238,7 @@ def warm_up(specs: Mapping[int, JobSpec], who: Claimant, now: datetime) -> None:
 
 def claim_counted(job: int, spec: JobSpec, room: int, who: Claimant, now: datetime) -> list[Claimed]:
     """J-18: one claimer at a time counts what runs. The lock comes first, so that the count is made after it."""
-    with transaction.atomic():
+    with fleet_room(room) as room, transaction.atomic():
         Job.objects.select_for_update(no_key=True).get(pk=job)
         if spec.concurrency:
             running = Run.objects.filter(job_id=job, state=State.RUNNING).count()

@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection
 from psycopg.types.json import Jsonb
 
 from jobs.declared.run_context import plain
 from jobs.models import Run
 from jobs.runs.claiming import Claimed
+from station.database.notify import wake_workers
 from station.redaction import redact
 from station.states import SCHEDULER
 
@@ -25,9 +27,9 @@ ORPHANED_UNTIL_POISON = 3
 # Nobody knows how far it got: only what may be entered again is tried again (J-07).
 UNKNOWN_END = {Fault.STALE_TIMEOUT, Fault.WORKER_CRASHED, Fault.WORKER_STOPPED, Fault.HANDLER_CRASH, Fault.RUN_TIMEOUT}
 FINAL = {Fault.BAD_PAYLOAD, Fault.POISON, Fault.HOPELESS}
-# A slot of a limited job is free again: if more of it waits, workers without work should know.
-WAKE = """SELECT pg_notify('airlock_runs', '') WHERE EXISTS (
-              SELECT FROM jobs_run WHERE job_id = ANY(%s) AND state = 'queued')"""
+# There is room again under a job's limit, or the fleet's: if more waits, job workers without work should know.
+WAKE = f"""SELECT pg_notify('airlock_runs', '') WHERE EXISTS (
+              SELECT FROM jobs_run WHERE job_id = ANY(%s) AND state = '{State.QUEUED}')"""  # noqa: S608  (our own states)
 
 # What write_end sets; the values come with each row.
 END_CHANGES = {
@@ -156,8 +158,13 @@ def write_end(pk: int, token: UUID | None, to: str, ending: Ending, condition: s
 
 
 def tell_of_room(jobs: Sequence[int]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(WAKE, [list(jobs)])
+    """After the end of runs of these limited jobs; under a fleet's limit every end makes room for any job."""
+    if settings.JOB_FLEET_LIMIT:
+        if Run.objects.filter(state=State.QUEUED).exists():
+            wake_workers()
+    elif jobs:
+        with connection.cursor() as cursor:
+            cursor.execute(WAKE, [list(jobs)])
 
 
 def _json(result: Any) -> Jsonb | None:

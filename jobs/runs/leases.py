@@ -5,20 +5,22 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from jobs.models import Run
+
 # A row that somebody else has locked in this moment is neither renewed nor lost: the next beat tries again.
-RENEW = """
+RENEW = f"""
     WITH mine AS MATERIALIZED (
         SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[], %(leases)s::float8[]) AS m (id, token, lease)),
     free AS MATERIALIZED (
         SELECT r.id, m.lease FROM jobs_run r JOIN mine m ON r.id = m.id AND r.token = m.token
-        WHERE r.state = 'running' ORDER BY r.id FOR NO KEY UPDATE OF r SKIP LOCKED),
+        WHERE r.state = '{Run.State.RUNNING}' ORDER BY r.id FOR NO KEY UPDATE OF r SKIP LOCKED),
     renewed AS (
         UPDATE jobs_run r SET heartbeat_at = clock_timestamp(),
             leased_until_at = clock_timestamp() + free.lease * interval '1 second'
         FROM free WHERE r.id = free.id)
-    SELECT m.token, COALESCE(r.token = m.token AND r.state = 'running', false),
+    SELECT m.token, COALESCE(r.token = m.token AND r.state = '{Run.State.RUNNING}', false),
         r.cancel_requested_at IS NOT NULL, r.cancel_reason
-    FROM mine m LEFT JOIN jobs_run r ON r.id = m.id"""
+    FROM mine m LEFT JOIN jobs_run r ON r.id = m.id"""  # noqa: S608  (our own states)
 ALIVE = """UPDATE jobs_jobworker SET heartbeat_at = clock_timestamp(), runs_done = %(done)s, ended_at = NULL,
            ending = '' WHERE id = %(ref)s"""
 

@@ -55,12 +55,12 @@ class Order:
 
 
 # Scopes take turns: a new run goes behind its own scope's last one, but never before the one whose turn it is now.
-TURN = """1 + GREATEST(
+TURN = f"""1 + GREATEST(
     COALESCE((SELECT max(turn) FROM jobs_run q
-              WHERE q.job_id = {job} AND q.scope = {scope} AND q.state = 'queued'), 0),
+              WHERE q.job_id = %(job)s AND q.scope = s.scope AND q.state = '{State.QUEUED}'), 0),
     COALESCE((SELECT turn FROM jobs_run q
-              WHERE q.job_id = {job} AND q.priority = {priority} AND q.state = 'queued'
-              ORDER BY q.turn LIMIT 1), 1) - 1)"""
+              WHERE q.job_id = %(job)s AND q.priority = %(priority)s::smallint AND q.state = '{State.QUEUED}'
+              ORDER BY q.turn LIMIT 1), 1) - 1)"""  # noqa: S608  (our own states)
 INSERT = f"""
     WITH orders AS (
         SELECT * FROM unnest(%(scopes)s::text[], %(payloads)s::jsonb[], %(run_ats)s::timestamptz[],
@@ -68,7 +68,7 @@ INSERT = f"""
                              %(projects)s::bigint[])
         WITH ORDINALITY AS o (scope, payload, run_at, planned_at, key, owner, project_id, number)),
     bases AS MATERIALIZED (
-        SELECT scope, {TURN.format(job="%(job)s", scope="s.scope", priority="%(priority)s::smallint")} AS turn
+        SELECT scope, {TURN} AS turn
         FROM (SELECT DISTINCT scope FROM orders) AS s),
     made AS (
         INSERT INTO jobs_run (job_id, scope, payload, run_at, planned_at, key, owner, project_id, trigger,
@@ -77,7 +77,7 @@ INSERT = f"""
             progress_text, error_code, error, errors)
         SELECT %(job)s, o.scope, o.payload, o.run_at, o.planned_at, o.key, o.owner, o.project_id, %(trigger)s,
             %(priority)s, b.turn + row_number() OVER (PARTITION BY o.scope ORDER BY o.number) - 1,
-            CASE WHEN o.run_at <= %(now)s THEN 'queued' ELSE 'scheduled' END, %(now)s, %(now)s, %(by)s,
+            CASE WHEN o.run_at <= %(now)s THEN '{State.QUEUED}' ELSE '{State.SCHEDULED}' END, %(now)s, %(now)s, %(by)s,
             %(exclusive)s, %(reentrant)s, %(attempts)s, 0, 0, '', 0, '', '', '', '', '[]'
         FROM orders o JOIN bases b USING (scope) ORDER BY o.number
         ON CONFLICT DO NOTHING

@@ -37,12 +37,12 @@ WHY = {
 }
 # While something runs its worker may die; what nobody promoted or takes is looked at; a silent worker is buried.
 # State by state: over two at once PostgreSQL would read all of both instead of the first of each.
-DUE_SQL = """SELECT LEAST(
-    CASE WHEN EXISTS (SELECT FROM jobs_run WHERE state = 'running')
-           OR (SELECT min(run_at) FROM jobs_run WHERE state = 'queued') IS NOT NULL THEN clock_timestamp() END,
-    (SELECT min(run_at) FROM jobs_run WHERE state = 'scheduled') + interval '2 s',
-    (SELECT min(run_at) FROM jobs_run WHERE state = 'retry') + interval '2 s',
-    (SELECT min(heartbeat_at) FROM jobs_jobworker WHERE ended_at IS NULL) + interval '90 s')"""
+DUE_SQL = f"""SELECT LEAST(
+    CASE WHEN EXISTS (SELECT FROM jobs_run WHERE state = '{State.RUNNING}')
+           OR (SELECT min(run_at) FROM jobs_run WHERE state = '{State.QUEUED}') IS NOT NULL THEN clock_timestamp() END,
+    (SELECT min(run_at) FROM jobs_run WHERE state = '{State.SCHEDULED}') + interval '2 s',
+    (SELECT min(run_at) FROM jobs_run WHERE state = '{State.RETRY}') + interval '2 s',
+    (SELECT min(heartbeat_at) FROM jobs_jobworker WHERE ended_at IS NULL) + interval '90 s')"""  # noqa: S608  (our own states)
 
 
 def step(term: Term, now: datetime) -> datetime | None:

@@ -34,9 +34,9 @@ class Workload(Machine):
 
     MOVES = {
         State.REQUESTED: {State.STARTING, State.EXITED, State.FAILED},
-        State.STARTING: {State.RUNNING, State.STOPPING, State.EXITED, State.FAILED, State.LOST},
+        State.STARTING: {State.RUNNING, State.STOPPING, State.EXITED, State.FAILED},
         State.RUNNING: {State.STOPPING, State.EXITED, State.FAILED, State.LOST},
-        State.STOPPING: {State.EXITED, State.FAILED, State.LOST},
+        State.STOPPING: {State.EXITED, State.LOST},
         State.EXITED: set(),
         State.LOST: {State.RUNNING},
         State.FAILED: set(),

@@ -55,8 +55,8 @@ TROUBLES = (
     *("off_air", "output", "channel_error", "channel_trouble", "list_refused", "not_stopping"),
     *("bars", "stuck", "list_failed", "dropping"),
 )
-DUE_SQL = """SELECT clock_timestamp() WHERE EXISTS (
-    SELECT FROM playout_channel WHERE is_wanted OR state <> 'off_air')"""
+DUE_SQL = f"""SELECT clock_timestamp() WHERE EXISTS (
+    SELECT FROM playout_channel WHERE is_wanted OR state <> '{State.OFF_AIR}')"""  # noqa: S608  (our own states)
 
 
 class Watched:

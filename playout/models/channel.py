@@ -35,9 +35,9 @@ class Channel(Machine):
 
     MOVES = {
         State.OFF_AIR: {State.STARTING},
-        State.STARTING: {State.ON_AIR, State.STOPPING, State.ERROR},
+        State.STARTING: {State.ON_AIR, State.STOPPING},
         State.ON_AIR: {State.FAILING_OVER, State.STOPPING, State.ERROR},
-        State.FAILING_OVER: {State.ON_AIR, State.STOPPING, State.ERROR},
+        State.FAILING_OVER: {State.ON_AIR, State.STOPPING},
         State.STOPPING: {State.OFF_AIR},
         State.ERROR: {State.STARTING, State.ON_AIR, State.STOPPING},
     }

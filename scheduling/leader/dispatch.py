@@ -23,6 +23,7 @@ from django.db import DatabaseError, InterfaceError, connection, connections
 from scheduling.bookings.lateness import give_up_late
 from scheduling.models import Booking
 from station.database.notify import wake_scheduler
+from station.states import sql_list
 from station.term import Term
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ GOOD_SAMPLE_SECONDS = 0.002
 LEAD = timedelta(milliseconds=2)
 ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 DUE_SQL = f"""SELECT min(opens_at) - interval '{settings.ARM_AHEAD_SECONDS + settings.LAUNCH_AHEAD_SECONDS} s'
-              FROM scheduling_booking WHERE state = 'planned'"""  # noqa: S608
+              FROM scheduling_booking WHERE state = '{State.PLANNED}'"""  # noqa: S608
 
 
 class Dispatcher:
@@ -115,8 +116,9 @@ class Dispatcher:
         """What older leaders armed is ours to hold; what they began to start we begin again: whoever was first wins."""
         with connection.cursor() as cursor:
             cursor.execute(
-                """UPDATE scheduling_booking SET epoch = %s
-                   WHERE state IN ('armed', 'starting') AND epoch < %s RETURNING id, state, opens_at""",
+                f"""UPDATE scheduling_booking SET epoch = %s
+                   WHERE state IN ({sql_list((State.ARMED, State.STARTING))}) AND epoch < %s
+                   RETURNING id, state, opens_at""",  # noqa: S608  (our own states)
                 [self.epoch, self.epoch],
             )
             rows = cursor.fetchall()

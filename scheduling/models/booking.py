@@ -66,8 +66,8 @@ class Booking(Machine):
     MOVES = {
         State.PLANNED: {State.ARMED, State.MISSED, State.SKIPPED, State.CANCELLED},
         State.ARMED: {State.STARTING, State.PLANNED, State.MISSED, State.SKIPPED, State.CANCELLED},
-        State.STARTING: {State.RECORDING, State.RETRY_WAIT, State.STOPPING, State.CANCELLING, State.FAILED},
-        State.RETRY_WAIT: {State.STARTING, State.STOPPING, State.CANCELLING, State.FAILED},
+        State.STARTING: {State.RECORDING, State.RETRY_WAIT, State.STOPPING, State.CANCELLING},
+        State.RETRY_WAIT: {State.STARTING, State.STOPPING, State.CANCELLING},
         State.RECORDING: {State.RETRY_WAIT, State.STOPPING, State.CANCELLING},
         State.STOPPING: {State.COMPLETED, State.PARTIAL, State.FAILED},
         State.CANCELLING: {State.CANCELLED},

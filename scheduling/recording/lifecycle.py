@@ -29,7 +29,7 @@ from station.database.notify import wake_scheduler
 from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
-from station.states import SCHEDULER
+from station.states import SCHEDULER, sql_list
 from station.term import Term
 from worker.wire.status import CaptureStatus
 
@@ -57,9 +57,9 @@ START_ALLOWANCE = Booking.DEADLINES[State.STARTING]
 # Anything active, and anything armed that should have been started. (What is planned and overdue, arming finds.)
 DUE_SQL = f"""SELECT LEAST(
     CASE WHEN EXISTS (SELECT FROM scheduling_booking
-                      WHERE state IN ('starting', 'retry_wait', 'recording', 'stopping', 'cancelling'))
+                      WHERE state IN ({sql_list(Booking.ACTIVE)}))
     THEN clock_timestamp() END,
-    (SELECT min(opens_at) FROM scheduling_booking WHERE state = 'armed') + interval '{OVERDUE.seconds} s')"""  # noqa: S608
+    (SELECT min(opens_at) FROM scheduling_booking WHERE state = '{State.ARMED}') + interval '{OVERDUE.seconds} s')"""  # noqa: S608
 
 
 class Passes:

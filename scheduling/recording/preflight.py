@@ -40,7 +40,7 @@ PER_TURN = 20
 PROBE_SECONDS = 8.0
 CALL_SECONDS = 20.0
 PROBES = -1  # pools of nodes have positive numbers
-DUE_SQL = "SELECT min(next_preflight_at) FROM scheduling_booking WHERE state = 'planned'"
+DUE_SQL = f"SELECT min(next_preflight_at) FROM scheduling_booking WHERE state = '{State.PLANNED}'"  # noqa: S608
 
 
 @dataclass(frozen=True)

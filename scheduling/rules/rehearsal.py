@@ -21,6 +21,7 @@ from scheduling.models import Booking, Schedule
 from scheduling.recording.lifecycle import advance
 from scheduling.rules import planning
 from station.clock import pretend
+from station.states import sql_list
 from station.term import Term
 
 State = Booking.State
@@ -31,6 +32,8 @@ COPIED = {
 }  # fmt: skip
 GLANCE = timedelta(seconds=1)
 MAX_DAYS = 400
+KEPT = sql_list((State.PLANNED, State.ARMED, State.SKIPPED))
+UNARM = f"UPDATE scheduling_booking SET state = '{State.PLANNED}' WHERE state = '{State.ARMED}'"  # noqa: S608
 
 
 class CannotRehearse(Exception):
@@ -113,12 +116,12 @@ def _copy(begins: datetime) -> Iterator[None]:
                     continue
                 condition, values = "", []
                 if table == "scheduling_booking":
-                    condition, values = "WHERE closes_at > %s AND state IN ('planned', 'armed', 'skipped')", [begins]
+                    condition, values = f"WHERE closes_at > %s AND state IN ({KEPT})", [begins]
                 cursor.execute(f"INSERT INTO {table} SELECT * FROM {schema}.{table} {condition}", values)  # noqa: S608
                 cursor.execute(f"SELECT COALESCE(max(id), 0) + 1 FROM {schema}.{table}")  # noqa: S608
                 following = (cursor.fetchone() or [1])[0]
                 cursor.execute(f"ALTER TABLE {table} ALTER COLUMN id RESTART WITH {int(following)}")
-            cursor.execute("UPDATE scheduling_booking SET state = 'planned' WHERE state = 'armed'")
+            cursor.execute(UNARM)
             cursor.execute("SELECT relpersistence FROM pg_class WHERE oid = 'scheduling_booking'::regclass")
             if cursor.fetchone() != ("t",):
                 raise CannotRehearse("The temporary tables are not in effect; nothing was done.")

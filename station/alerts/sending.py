@@ -18,6 +18,7 @@ from station.models import AlertDelivery, AlertRoute
 from station.outbound import OutboundError, post
 from station.redaction import redact
 from station.sealing import CannotOpen, unseal
+from station.states import sql_list
 from station.term import Term
 
 logger = logging.getLogger(__name__)
@@ -26,7 +27,8 @@ BACKOFF_SECONDS = (10, 30, 60, 300, 900, 3600)
 BATCH = 25
 LEASE = timedelta(seconds=60)
 PAUSE = timedelta(seconds=1)
-DUE_SQL = "SELECT min(next_attempt_at) FROM station_alertdelivery WHERE outcome IN ('pending', 'failed')"
+WAITING = sql_list((AlertDelivery.Outcome.PENDING, AlertDelivery.Outcome.FAILED))
+DUE_SQL = f"SELECT min(next_attempt_at) FROM station_alertdelivery WHERE outcome IN ({WAITING})"  # noqa: S608
 
 
 class Sender:

@@ -1,0 +1,110 @@
+"""Delivery keeps to itself: a row that throws ends no step, a MAM that hangs delays no recording (A-04)."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from assets.delivery import deliveries
+from assets.library import live
+from assets.models import Asset, Delivery, Destination
+from scheduling.bookings.making import book
+from scheduling.models import Booking, Recorder
+from station.clock import database_now
+from station.term import Term
+from testing.fleet import later
+from testing.mam import Mam
+from testing.processes import start_manage
+from testing.waiting import wait_until
+
+State = Delivery.State
+
+
+def make_many(project: Any, destination: Destination, count: int) -> list[Delivery]:
+    now = database_now()
+    for number in range(count):
+        asset = Asset.objects.create(project=project, title=f"{number}", state="ready", origin="import", created_at=now)
+        deliveries.want(asset, destination, now=now, by="anna")
+    return list(Delivery.objects.order_by("pk"))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("broken", [0, 5, 11])
+def test_a_row_that_throws_is_left_behind_and_every_other_is_claimed(
+    project: Any, destination: Destination, monkeypatch: pytest.MonkeyPatch, caplog: Any, broken: int
+) -> None:
+    """A-04: first, in the middle or last; it is logged, nobody else notices, and its own turn comes again."""
+    rows = make_many(project, destination, 12)
+    really = deliveries.dispatch
+
+    def dispatch(delivery: Delivery, at: Any) -> bool:
+        if delivery.pk == rows[broken].pk:
+            Delivery.objects.raw("SELECT broken")[0]  # an error of the database itself: the transaction is gone, too
+        return really(delivery, at)
+
+    monkeypatch.setattr(deliveries, "dispatch", dispatch)
+    deliveries.step(Term(), database_now())
+
+    states = {row.pk: row.state for row in Delivery.objects.all()}
+    assert states.pop(rows[broken].pk) == State.PENDING
+    assert set(states.values()) == {State.SENDING}
+    assert any("broken" in str(record.exc_info) for record in caplog.records), "somebody can read why"
+    monkeypatch.setattr(deliveries, "dispatch", really)
+    deliveries.step(Term(), later(60))
+    assert Delivery.objects.get(pk=rows[broken].pk).state == State.SENDING
+
+
+@pytest.mark.django_db
+def test_the_step_of_the_library_survives_a_row_that_throws(
+    project: Any, ready: Asset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A-04: the same for what is live, stale or to be filed."""
+    now = database_now()
+    old = now - timedelta(days=1)
+    fields = {"state": "live", "state_since_at": old, "origin": "recording", "created_at": old, "project": project}
+    rows = [Asset.objects.create(title=f"{number}", **fields) for number in range(3)]
+    really, seen = live.call_out_if_stale, list[int]()
+
+    def call_out(asset: Asset, at: Any) -> Any:
+        seen.append(asset.pk)
+        if asset.pk == rows[0].pk:
+            raise RuntimeError("broken row")
+        return really(asset, at)
+
+    monkeypatch.setattr(live, "call_out_if_stale", call_out)
+    live.step(Term(), now)
+    assert sorted(seen) == [row.pk for row in rows]
+
+
+@pytest.mark.django_db
+def test_the_leader_never_calls_the_mam_itself(project: Any, destination: Destination, mam: Mam) -> None:
+    """A-04: 25 due deliveries to a MAM that hangs cost the leader no call at all."""
+    mam.moods = ["hang"] * 100
+    make_many(project, destination, 25)
+    deliveries.step(Term(), database_now())
+    assert Delivery.objects.filter(state=State.SENDING).count() == 25
+    assert mam.calls == []
+
+
+def test_a_hanging_mam_delays_no_recording(
+    recorder: Recorder, project: Any, destination: Destination, mam: Mam, scheduler: Any, tmp_path: Any
+) -> None:
+    """A-04: a job worker full of hanging deliveries beside a real scheduler; the recording starts on its second."""
+    mam.moods = ["hang"] * 1000
+    make_many(project, destination, 60)
+    allowed = {"WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "WORKER_PREVIEW": "false"}
+    job_worker = start_manage("runworker", log=tmp_path / "worker.log", **allowed)
+    try:
+        scheduler(**allowed)
+        wait_until(lambda: len(mam.calls) >= 3, 60, "deliveries hang")
+        now = database_now()
+        starts = now + timedelta(seconds=8)
+        booking = book(recorder, starts, starts + timedelta(seconds=60), now=now)
+        wait_until(lambda: Booking.objects.get().state == Booking.State.RECORDING, 60, "it records")
+    finally:
+        job_worker.kill()
+        job_worker.wait()
+    booking.refresh_from_db()
+    assert booking.dispatched_at is not None
+    assert (booking.dispatched_at - booking.opens_at).total_seconds() < 1.0
+    assert not Delivery.objects.filter(state=State.DELIVERED).exists(), "they were hanging all the while"

@@ -1,0 +1,137 @@
+"""How a workload ends before, during and after its start: each arrow of its table, with the reason on record (R-11)."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from nodes import workloads
+from nodes.models import Node, Workload
+from nodes.runtimes.base import Launch, Observed, Status, Unreachable
+from nodes.workloads import start, stop, watch
+from nodes.workloads.media_worker_client import WorkerSilent
+from station.models import Alert
+from station.models.alert import Severity
+
+pytestmark = [pytest.mark.django_db]
+
+State = Workload.State
+
+
+class Engine:
+    """A runtime that sees one container, ended or not; or that does not answer."""
+
+    def __init__(self, exit_code: int | None = None, *, answers: bool = True) -> None:
+        self.answers = answers
+        self.exit_code = exit_code
+        self.signals: list[bool] = []
+
+    def inspect(self, name: str) -> Observed | None:
+        if not self.answers:
+            raise Unreachable("no route to host")
+        status = Status.RUNNING if self.exit_code is None else Status.EXITED
+        return Observed(name=name, status=status, identity=None, exit_code=self.exit_code)
+
+    def start(self, launch: Launch) -> Observed:
+        seen = self.inspect(launch.name)
+        assert seen is not None
+        return seen
+
+    def stop(self, name: str, *, force: bool = False) -> None:
+        self.signals.append(force)
+
+    def check_ours(self, observed: Observed) -> None:
+        return
+
+    def logs(self, name: str, lines: int = 100) -> str:
+        return ""
+
+
+def make(**fields: Any) -> Workload:
+    now = timezone.now()
+    node = Node.objects.create(name="a", address="unix:///a", media_dir="/m", state="up")
+    made = workloads.want("booking:1", node=node, program="capture", spec={}, secret={}, now=now)
+    Workload.objects.filter(pk=made.pk).update(**fields)
+    made.refresh_from_db()
+    return made
+
+
+def past(seconds: float = 1.0) -> Any:
+    return timezone.now() - timedelta(seconds=seconds)
+
+
+def test_what_nobody_wants_any_more_before_the_call_is_never_started() -> None:
+    workload = make(is_wanted=False)
+    stop.stop(workload, Engine())  # type: ignore[arg-type]
+    assert (workload.state, workload.exit_reason) == (State.EXITED, "never_started")
+
+
+def test_what_was_not_even_called_in_time_fails() -> None:
+    """R-11: nothing sticks in requested; whoever wants it makes a new one."""
+    workload = make(deadline_at=past())
+    start.start(workload, Engine())  # type: ignore[arg-type]
+    assert (workload.state, workload.exit_reason) == (State.FAILED, "not_started")
+    assert workload.error == "It did not come up in time."
+
+
+def test_what_is_done_before_anybody_heard_of_it_has_ended_well() -> None:
+    workload = make()
+    start.start(workload, Engine(exit_code=0))  # type: ignore[arg-type]
+    assert (workload.state, workload.exit_code) == (State.EXITED, 0)
+
+
+def test_what_is_not_wanted_while_it_starts_is_told_to_end() -> None:
+    workload, engine = make(state=State.STARTING, is_wanted=False), Engine()
+    stop.stop(workload, engine)  # type: ignore[arg-type]
+    assert workload.state == State.STOPPING
+    assert engine.signals == [False], "asked, not killed"
+
+
+def test_what_ended_by_itself_at_its_end_time_has_ended_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-08: a recording stops by itself at its end, whether anybody tells it to or not."""
+
+    def silent(workload: Workload, seconds: float | None = None) -> Any:
+        raise WorkerSilent("connection refused")
+
+    monkeypatch.setattr(watch, "fetch_status", silent)
+    workload = make(state=State.RUNNING)
+    watch.watch(workload, Engine(exit_code=0))  # type: ignore[arg-type]
+    assert (workload.state, workload.exit_reason) == (State.EXITED, "done")
+
+
+def test_a_stop_waits_for_an_engine_that_is_away_and_escalates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-08: never given up while its node may come back; a warning first, critical after two minutes."""
+    monkeypatch.setattr(stop, "tell", lambda workload, path, body: None)
+    workload, away = make(state=State.RUNNING, is_wanted=False), Engine(answers=False)
+    stop.stop(workload, away)  # type: ignore[arg-type]
+    assert not Alert.objects.exists(), "it has half a minute"
+
+    for seconds, severity in ((31, Severity.WARNING), (121, Severity.CRITICAL)):
+        fields = {"state_since_at": past(seconds), "deadline_at": past()}
+        Workload.objects.update(**fields)
+        workload.refresh_from_db()
+        stop.stop(workload, away)  # type: ignore[arg-type]
+        workload.refresh_from_db()
+        assert workload.state == State.STOPPING
+        assert workload.deadline_at is not None
+        assert workload.deadline_at > timezone.now(), "the next word in half a minute"
+        [alert] = Alert.objects.all()
+        assert (alert.key, alert.severity) == (f"not_stopping:{workload.name}", severity)
+        assert "no route to host" in alert.text
+
+    stop.stop(workload, Engine(exit_code=137))  # type: ignore[arg-type]
+    assert (workload.state, workload.exit_reason) == (State.EXITED, "killed")
+    assert Alert.objects.get().state == Alert.State.RESOLVED
+
+
+def test_a_stop_on_a_node_that_is_down_ends_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-08, R-11: nobody waits for a machine that is gone; should it return, what it holds is ended then."""
+    monkeypatch.setattr(stop, "tell", lambda workload, path, body: None)
+    workload = make(state=State.STOPPING, is_wanted=False, deadline_at=past())
+    Node.objects.update(state=Node.State.DOWN)
+    stop.stop(workload, Engine(answers=False))  # type: ignore[arg-type]
+    assert (workload.state, workload.exit_reason) == (State.LOST, "node_gone")
+    back = Engine()
+    stop.clean_up(workload, back)  # type: ignore[arg-type]
+    assert back.signals == [False]

@@ -1,0 +1,137 @@
+"""When is a media worker of a channel gone? After three misses, never during its start (P-04)."""
+
+import json
+import os
+import signal
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes import workloads
+from nodes.models import Workload
+from playout.channels.lifecycle import advance
+from playout.models import Channel, Recovery
+from station.clock import database_now
+from station.models import Alert
+from testing.channels import make_channel
+from testing.media import ffmpeg
+from testing.waiting import wait_until
+from testing.workloads import like_a_channel
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.crash, pytest.mark.paced]
+
+State = Channel.State
+QUIET = {"WORKER_PREVIEW": "false"}
+# The production values, whatever the tests beside this one need.
+LIMITS = {"WORKER_ANSWER_SECONDS": "2", "PLAYOUT_SILENCE_SECONDS": "3", "PLAYOUT_POLL_SECONDS": "1"}
+
+
+@pytest.fixture
+def channel(process_node: Any, project: Any, settings: Any) -> Any:
+    settings.WORKER_PREVIEW = False
+    return make_channel(project, settings.RECORDINGS_DIR, clips=1)
+
+
+def workload_of(channel: Channel) -> Workload:
+    found = workloads.latest(channel.owner)
+    assert found is not None
+    return found
+
+
+def state_of(channel: Channel) -> str:
+    channel.refresh_from_db()
+    return str(channel.state)
+
+
+def worker_pid(channel: Channel, settings: Any) -> int:
+    pids = json.loads((settings.DATA_DIR / "run" / workload_of(channel).name / "pids.json").read_text())
+    return int(pids["worker"]["pid"])
+
+
+def put_on_air(channel: Channel) -> None:
+    Channel.objects.update(is_wanted=True)
+    wait_until(lambda: state_of(channel) == State.ON_AIR, 60, "it is on air")
+    wait_until(lambda: workload_of(channel).heartbeat_at, 20, "its worker was heard")
+
+
+def test_a_miss_or_two_are_forgiven_and_three_are_not(channel: Channel, scheduler: Any, settings: Any) -> None:
+    """P-04: a worker that is silent for a moment stays; one that stays silent is replaced, and not before the third."""
+    scheduler(**QUIET, **LIMITS)
+    put_on_air(channel)
+    first = workload_of(channel)
+    pid = worker_pid(channel, settings)
+
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: workload_of(channel).missed_looks >= 1, 20, "a miss is counted", pause=0.02)
+    os.kill(pid, signal.SIGCONT)
+
+    wait_until(lambda: workload_of(channel).missed_looks == 0, 20, "it answers, and the count is taken back")
+    assert state_of(channel) == State.ON_AIR
+    assert (workload_of(channel).pk, channel.restart_count) == (first.pk, 0)
+
+    heard_at = workload_of(channel).heartbeat_at
+    os.kill(pid, signal.SIGSTOP)
+    counts: list[int] = []
+
+    def is_given_up() -> bool:
+        first.refresh_from_db()
+        counts.append(first.missed_looks)
+        return first.is_over
+
+    try:
+        wait_until(is_given_up, 30, "it is given up", pause=0.02)
+    finally:
+        os.kill(pid, signal.SIGCONT)  # or nobody can end it politely
+    noticed = (first.state_since_at - heard_at).total_seconds()  # type: ignore[operator]
+    print(f"silent for {noticed:.1f} s when it was given up; misses: {sorted(set(counts))}")
+    assert max(counts) >= 2
+    assert (first.state, first.exit_reason) == (Workload.State.FAILED, "unresponsive")
+    assert noticed >= 3.0, "no sooner than PLAYOUT_SILENCE_SECONDS"
+    wait_until(lambda: state_of(channel) == State.ON_AIR and channel.restart_count == 1, 60, "its successor is on air")
+    assert workload_of(channel).generation == 2
+    assert Recovery.objects.get().kind == Recovery.Kind.RESTART
+
+
+def test_a_slow_start_is_no_miss(channel: Channel, scheduler: Any, tmp_path: Path) -> None:
+    """P-04: a worker that has not said a word yet, or shows no picture yet, has its time; nothing fails over."""
+    slow = tmp_path / "ffmpeg"
+    # Longer than three misses and the silence allowed take together.
+    slow.write_text(
+        f'#!/bin/sh\ncase "$*" in *-version*|*-encoders*|*-protocols*) ;; *) sleep 12 ;; esac\nexec {ffmpeg()} "$@"\n'
+    )
+    slow.chmod(0o755)
+    scheduler(**QUIET, **LIMITS, FFMPEG=str(slow))
+    asked_at = database_now()
+    Channel.objects.update(is_wanted=True)
+
+    wait_until(lambda: state_of(channel) == State.ON_AIR, 60, "it is on air at last")
+
+    took = (channel.state_since_at - asked_at).total_seconds()
+    assert took > 10.0, f"it was slow on purpose ({took:.1f} s)"
+    assert (workload_of(channel).generation, channel.restart_count) == (1, 0)
+    assert not Recovery.objects.exists()
+    assert [event.new for event in channel.events.order_by("at", "id")] == ["starting", "on_air"]
+    Channel.objects.update(is_wanted=False)
+    wait_until(lambda: state_of(channel) == State.OFF_AIR, 60, "it is off air")
+
+
+def test_a_worker_that_was_never_heard_gets_its_whole_deadline(channel: Channel, process_node: Any) -> None:
+    """P-04: no heartbeat yet is not a missed one: no other worker, no alarm, until the deadline of its start."""
+    now = database_now()
+    Channel.objects.update(is_wanted=True, state=State.STARTING, state_since_at=now)
+    channel.refresh_from_db()
+    workloads.want(
+        channel.owner, node=process_node, program="playout", supervision=like_a_channel(), spec={}, secret={}, now=now
+    )
+    Workload.objects.update(state="starting")
+
+    for seconds in (1, 5, 15, 29):
+        advance(channel, now + timedelta(seconds=seconds))
+
+    assert workload_of(channel).heartbeat_at is None
+    assert (state_of(channel), channel.attempts, channel.error) == (State.STARTING, 0, "")
+    assert Workload.objects.count() == 1
+    assert not Alert.objects.exists()
+    Workload.objects.update(state="failed", removed_at=now)
