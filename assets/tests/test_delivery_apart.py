@@ -1,13 +1,14 @@
 """Delivery keeps to itself: a row that throws ends no step, a MAM that hangs delays no recording (A-04)."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assets.delivery import deliveries
 from assets.library import live
-from assets.models import Asset, Delivery, Destination
+from assets.models import Asset, AssetPart, Delivery, Destination
 from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder
 from station.clock import database_now
@@ -28,7 +29,7 @@ def make_many(project: Any, destination: Destination, count: int) -> list[Delive
     return list(Delivery.objects.order_by("pk"))
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("broken", [0, 5, 11])
 def test_a_row_that_throws_is_left_behind_and_every_other_is_claimed(
     project: Any, destination: Destination, monkeypatch: pytest.MonkeyPatch, caplog: Any, broken: int
@@ -87,16 +88,26 @@ def test_the_leader_never_calls_the_mam_itself(project: Any, destination: Destin
 
 
 def test_a_hanging_mam_delays_no_recording(
-    recorder: Recorder, project: Any, destination: Destination, mam: Mam, scheduler: Any, tmp_path: Any
+    recorder: Recorder,
+    project: Any,
+    clip: Path,
+    destination: Destination,
+    mam: Mam,
+    scheduler: Any,
+    tmp_path: Path,
+    settings: Any,
 ) -> None:
     """A-04: a job worker full of hanging deliveries beside a real scheduler; the recording starts on its second."""
     mam.moods = ["hang"] * 1000
     make_many(project, destination, 60)
+    for asset in Asset.objects.all():
+        AssetPart.objects.create(asset=asset, number=1, path=f"take/{clip.name}")
     allowed = {"WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "WORKER_PREVIEW": "false"}
+    allowed["RECORDINGS_DIR"] = str(settings.RECORDINGS_DIR)
     job_worker = start_manage("runworker", log=tmp_path / "worker.log", **allowed)
     try:
         scheduler(**allowed)
-        wait_until(lambda: len(mam.calls) >= 3, 60, "deliveries hang")
+        wait_until(lambda: len(mam.calls) >= 3, 20, "deliveries hang")
         now = database_now()
         starts = now + timedelta(seconds=8)
         booking = book(recorder, starts, starts + timedelta(seconds=60), now=now)

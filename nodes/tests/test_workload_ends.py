@@ -75,6 +75,28 @@ def test_what_was_not_even_called_in_time_fails() -> None:
     assert workload.error == "It did not come up in time."
 
 
+def test_a_worker_that_does_not_answer_yet_is_not_missed_until_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-04: grace after start: however often it is looked at before its first word, nothing counts against it."""
+
+    def silent(workload: Workload) -> Any:
+        raise WorkerSilent("connection refused")
+
+    monkeypatch.setattr(start, "fetch_status", silent)
+    monkeypatch.setattr(start, "FIRST_ANSWER_SECONDS", 0.0)
+    workload, engine = make(), Engine()
+    for _ in range(5):
+        start.start(workload, engine)  # type: ignore[arg-type]
+        workload.refresh_from_db()
+        assert (workload.state, workload.missed_looks, workload.heartbeat_at) == (State.STARTING, 0, None)
+    assert workload.deadline_at is not None
+    assert workload.deadline_at - workload.state_since_at == Workload.DEADLINES[State.STARTING]
+
+    Workload.objects.update(deadline_at=past())
+    workload.refresh_from_db()
+    start.start(workload, engine)  # type: ignore[arg-type]
+    assert (workload.state, workload.exit_reason) == (State.FAILED, "not_started")
+
+
 def test_what_is_done_before_anybody_heard_of_it_has_ended_well() -> None:
     workload = make()
     start.start(workload, Engine(exit_code=0))  # type: ignore[arg-type]

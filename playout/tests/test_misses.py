@@ -4,7 +4,6 @@ import json
 import os
 import signal
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from playout.models import Channel, Recovery
 from station.clock import database_now
 from station.models import Alert
 from testing.channels import make_channel
-from testing.media import ffmpeg
 from testing.waiting import wait_until
 from testing.workloads import like_a_channel
 
@@ -92,29 +90,6 @@ def test_a_miss_or_two_are_forgiven_and_three_are_not(channel: Channel, schedule
     wait_until(lambda: state_of(channel) == State.ON_AIR and channel.restart_count == 1, 60, "its successor is on air")
     assert workload_of(channel).generation == 2
     assert Recovery.objects.get().kind == Recovery.Kind.RESTART
-
-
-def test_a_slow_start_is_no_miss(channel: Channel, scheduler: Any, tmp_path: Path) -> None:
-    """P-04: a worker that has not said a word yet, or shows no picture yet, has its time; nothing fails over."""
-    slow = tmp_path / "ffmpeg"
-    # Longer than three misses and the silence allowed take together.
-    slow.write_text(
-        f'#!/bin/sh\ncase "$*" in *-version*|*-encoders*|*-protocols*) ;; *) sleep 12 ;; esac\nexec {ffmpeg()} "$@"\n'
-    )
-    slow.chmod(0o755)
-    scheduler(**QUIET, **LIMITS, FFMPEG=str(slow))
-    asked_at = database_now()
-    Channel.objects.update(is_wanted=True)
-
-    wait_until(lambda: state_of(channel) == State.ON_AIR, 60, "it is on air at last")
-
-    took = (channel.state_since_at - asked_at).total_seconds()
-    assert took > 10.0, f"it was slow on purpose ({took:.1f} s)"
-    assert (workload_of(channel).generation, channel.restart_count) == (1, 0)
-    assert not Recovery.objects.exists()
-    assert [event.new for event in channel.events.order_by("at", "id")] == ["starting", "on_air"]
-    Channel.objects.update(is_wanted=False)
-    wait_until(lambda: state_of(channel) == State.OFF_AIR, 60, "it is off air")
 
 
 def test_a_worker_that_was_never_heard_gets_its_whole_deadline(channel: Channel, process_node: Any) -> None:
