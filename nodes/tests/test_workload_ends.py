@@ -13,6 +13,7 @@ from nodes.workloads import start, stop, watch
 from nodes.workloads.media_worker_client import WorkerSilent
 from station.models import Alert
 from station.models.alert import Severity
+from station.term import Term
 
 pytestmark = [pytest.mark.django_db]
 
@@ -118,7 +119,7 @@ def test_what_ended_by_itself_at_its_end_time_has_ended_well(monkeypatch: pytest
 
     monkeypatch.setattr(watch, "fetch_status", silent)
     workload = make(state=State.RUNNING)
-    watch.watch(workload, Engine(exit_code=0))  # type: ignore[arg-type]
+    watch.watch(Term(), workload, Engine(exit_code=0))  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.EXITED, "done")
 
 
