@@ -1,4 +1,4 @@
-"""Compare the coverage of each app with its floor in pyproject.toml ([tool.airlock.coverage]). `make coverage` runs it."""
+"""Compare the coverage of each app with its floor in pyproject.toml ([tool.airlock.coverage]), for `make coverage`."""
 
 import json
 import sys
