@@ -1,4 +1,4 @@
-"""One worker: looks, claims, executes, reports. `manage.py runworker` runs it; start as many as you like, anywhere.
+"""One job worker: it claims runs, executes them and writes their results. `manage.py runworker` runs it.
 
 The main thread claims and sleeps until a run's time comes, a NOTIFY arrives, or a slot is free. The lanes execute, the
 clerk reports, the keeper renews leases; a slow run blocks nobody but its own slot.
