@@ -52,7 +52,13 @@ check: $(VENV)/.dev ## lint, format, types, import contract, house checks, migra
 	$(BIN)/python -W error manage.py makemigrations --check --dry-run
 	env $$(cat config/production.env | grep -v '^\#' | xargs) $(BIN)/python manage.py check --deploy --fail-level WARNING
 
-chaos: $(VENV)/.dev ## kill, freeze and restart everything under 100 recordings (SEED=1 SECONDS=180 BOOKINGS=100)
+coverage: $(VENV)/.dev ## measure the coverage of the quick tests and compare it with the floor of each app
+	@mkdir -p .cache/coverage
+	$(BIN)/python -m pytest -n 2 --cov --cov-report= $(or $(ARGS),-m "not slow")
+	$(BIN)/python -m coverage json --quiet
+	$(BIN)/python -m testing.coverage_floors
+
+chaos: $(VENV)/.dev ## kill, freeze and restart schedulers and database during 100 recordings (SEED=1 SECONDS=180 BOOKINGS=100)
 	$(BIN)/python -m testing.chaos $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(BOOKINGS),--bookings $(BOOKINGS))
 
 bench: $(VENV)/.dev ## measure, and write bench/out/latest.json

@@ -1,6 +1,8 @@
 """How long is a channel off air? A container killed, and an engine gone with everything on it, seen by a receiver."""
 
 import contextlib
+import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -56,11 +58,13 @@ class Receiver:
 
 
 def measure_failover() -> list[Metric]:
+    if os.geteuid() == 0 and shutil.which("dockerd") and shutil.which("debootstrap"):
+        # A fresh clone has no image yet; where there is one of this tree, this returns at once.
+        subprocess.run([str(ROOT / ".ci" / "image")], check=True, timeout=1200)
     reason = why_unavailable()
     if reason:
         print(f"Failover is not measured: {reason}.", flush=True)
         return []
-    subprocess.run([str(ROOT / ".ci" / "image")], check=True, timeout=600)
     receiver = Receiver()
     with _engines("a", "b") as engines, _house(engines, receiver) as house:
         kill = [_seconds_off(receiver, house.kill_container) for _ in range(RUNS)]

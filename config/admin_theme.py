@@ -66,7 +66,7 @@ UNFOLD = {
                     _item("Watch folders", "folder_eye", "assets_watchfolder", "assets.view_watchfolder"),
                     _item("Deliveries", "local_shipping", "assets_delivery", "assets.view_delivery"),
                     _item("Destinations", "cloud_upload", "assets_destination", "assets.view_destination"),
-                    _page("What goes", "auto_delete", "what-goes", "assets.view_asset"),
+                    _page("Upcoming deletions", "auto_delete", "what-goes", "assets.view_asset"),
                     _item("Retention", "rule", "assets_retentionrule", "assets.view_retentionrule"),
                 ],
             },

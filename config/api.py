@@ -12,7 +12,7 @@ api = NinjaAPI(
     title="Airlock",
     version="1",
     description="Send `Authorization: Bearer TOKEN`. An administrator makes tokens under API tokens; each may do what "
-    "its person may do. Times have a zone. A refusal is 409 with the reason in words.",
+    "its person may do. Times have a zone. A refusal is 409 with the reason.",
     auth=TokenAuth(),
     docs_url="/docs",
     docs_decorator=staff_member_required,

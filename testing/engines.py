@@ -28,7 +28,7 @@ def why_unavailable() -> str:
     if not shutil.which("dockerd") or not shutil.which("docker"):
         return "no dockerd on this machine (.ci/install installs it)"
     if not IMAGE_FILE.exists():
-        return "no worker image (.ci/image builds it)"
+        return "no image of media workers (.ci/image builds it)"
     return ""
 
 

@@ -36,7 +36,7 @@ PASSING = ("No space left on device", "Input/output error", "Cannot allocate mem
 
 
 class NotDecoded(Exception):
-    """ffmpeg could not do it, and never will; the text says why in words a person can use."""
+    """ffmpeg could not do it, and another attempt would not help; the text gives the reason for a person."""
 
 
 class NotNow(Exception):

@@ -191,7 +191,7 @@ class Migration(migrations.Migration):
                 ('connector', models.CharField(choices=[('http', 'HTTP with JSON'), ('folder', 'hand-over folder')], default='http', max_length=10)),
                 ('config', models.JSONField(blank=True, default=dict, verbose_name='configuration')),
                 ('secrets_sealed', models.TextField(blank=True, editable=False)),
-                ('is_automatic', models.BooleanField(default=True, help_text='Everything that gets ready in the project is delivered by itself.', verbose_name='automatic')),
+                ('is_automatic', models.BooleanField(default=True, help_text='Deliver every asset in this project automatically when it is ready.', verbose_name='automatic')),
                 ('takes_partial', models.BooleanField(default=True, help_text='Recordings with something missing are delivered too.')),
                 ('is_active', models.BooleanField(default=True)),
                 ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='destinations', to='station.project')),

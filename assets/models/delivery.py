@@ -27,7 +27,7 @@ class Destination(models.Model):
     config = models.JSONField("configuration", default=dict, blank=True)
     secrets_sealed = models.TextField(blank=True, editable=False)
     is_automatic = models.BooleanField(
-        "automatic", default=True, help_text="Everything that gets ready in the project is delivered by itself."
+        "automatic", default=True, help_text="Deliver every asset in this project automatically when it is ready."
     )
     takes_partial = models.BooleanField(default=True, help_text="Recordings with something missing are delivered too.")
     is_active = models.BooleanField(default=True)

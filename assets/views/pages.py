@@ -144,7 +144,7 @@ def what_goes(request: HttpRequest) -> HttpResponse:
     trashed = only_visible(Asset.objects.filter(trashed_at__isnull=False), request.user, "assets.view_asset")
     context = {
         **admin.site.each_context(request),
-        "title": "What goes",
+        "title": "Upcoming deletions",
         "rules": rules.filter(is_active=True).count(),
         "going": [_row(each, now) for each in verdicts if not each.kept_because],
         "kept": [_row(each, now) for each in verdicts if each.kept_because],

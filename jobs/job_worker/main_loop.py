@@ -1,7 +1,8 @@
-"""One worker: looks, claims, executes, reports. `manage.py runworker` runs it; start as many as you like, anywhere.
+"""One job worker: it claims runs, executes them and writes their results. `manage.py runworker` runs it.
 
-The main thread claims and sleeps until a run's time comes, a NOTIFY arrives, or a slot is free. The lanes execute, the
-clerk reports, the keeper renews leases; a slow run blocks nobody but its own slot.
+The main thread claims and sleeps until a run's time comes, a NOTIFY arrives, or a slot is free. The
+executors run handlers, the result writer writes results, the lease keeper renews leases. A slow run blocks its own slot
+only.
 """
 
 import contextlib

@@ -69,7 +69,7 @@ def lacks_room(node: Node, needs: Needs) -> bool:
 
 
 def why_not(node: Node, needs: Needs, now: datetime) -> str:  # noqa: PLR0911  a return for each reason
-    """Empty if the node can take the work, else the reason in words."""
+    """Empty if the node can take the work, else the reason for people."""
     missing = needs.labels - node.label_set
     if missing:
         return f"lacks the label {', '.join(sorted(missing))}"

@@ -1,4 +1,4 @@
-"""Holding ports: one holder at a time, guarded by the database, refused in words that name the holder (R-14)."""
+"""Hold ports: one holder at a time, guarded by the database; a refusal names the holder (R-14)."""
 
 from datetime import datetime
 

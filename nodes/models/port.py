@@ -49,7 +49,7 @@ class Reservation(models.Model):
     project = models.ForeignKey("station.Project", null=True, on_delete=models.SET_NULL, related_name="+")
     port = models.ForeignKey(Port, on_delete=models.CASCADE, related_name="reservations")
     owner = models.CharField(max_length=60)
-    holder = models.CharField(max_length=200, help_text="The owner in words.")
+    holder = models.CharField(max_length=200, help_text="The owner as people know it.")
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField(null=True, blank=True)
     released_at = models.DateTimeField(null=True, blank=True)

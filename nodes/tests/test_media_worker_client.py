@@ -60,7 +60,7 @@ class Somebody(http.server.BaseHTTPRequestHandler):
 def worker() -> Iterator[tuple[Workload, type[Somebody]]]:
     handler = type("It", (Somebody,), {"asked": []})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=[0.05], daemon=True).start()
     node = Node.objects.create(name="a", address="unix:///a", media_dir="/m", state="up")
     made = workloads.want(
         "channel:1", node=node, program="playout", supervision=like_a_channel(), spec={}, secret={}, now=timezone.now()

@@ -1,4 +1,4 @@
-"""Reading what the workers wrote down. Told twice is written once; what was lost with a machine is closed in words."""
+"""Collect as-run entries from media workers, each once; entries lost with a machine are closed with a note."""
 
 import logging
 from dataclasses import replace

@@ -116,7 +116,10 @@ class Channel(Machine):
         help_text="Empty: any node that fits, and another one if that fails.",
     )
     node_labels = models.CharField(
-        max_length=200, blank=True, validators=[label_validator], help_text="Words a node must carry."
+        max_length=200,
+        blank=True,
+        validators=[label_validator],
+        help_text="Labels the node must have, separated by spaces.",
     )
 
     restart_count = models.PositiveIntegerField(default=0, editable=False)

@@ -1,4 +1,4 @@
-"""Making bookings: refused by the database when the recorder is taken, explained in words (R-13)."""
+"""Make bookings. The database refuses one when the recorder is taken; the refusal is explained (R-13)."""
 
 from datetime import datetime, timedelta
 
@@ -159,7 +159,7 @@ def reserve_port(booking: Booking) -> None:
 
 
 def hold_ports_anew(recorder: Recorder, now: datetime) -> list[str]:
-    """Its device or node was changed: planned bookings hold the new port. Answers those that cannot, in words."""
+    """Its device or node was changed: planned bookings hold the new port. Returns the reasons of those that cannot."""
     problems = []
     with transaction.atomic():
         lock(recorder.pk)

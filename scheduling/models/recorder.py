@@ -71,7 +71,10 @@ class Recorder(models.Model):
         help_text="Empty: any node that fits.",
     )
     node_labels = models.CharField(
-        max_length=200, blank=True, validators=[label_validator], help_text="Words a node must carry."
+        max_length=200,
+        blank=True,
+        validators=[label_validator],
+        help_text="Labels the node must have, separated by spaces.",
     )
     pad_before_seconds = models.PositiveIntegerField(default=0, validators=[MaxValueValidator(3600)])
     pad_after_seconds = models.PositiveIntegerField(default=0, validators=[MaxValueValidator(3600)])

@@ -132,7 +132,7 @@ def _calendar(rule: Rule, from_local: datetime) -> Iterator[datetime]:
 
 
 def describe(rule: Rule) -> str:
-    """The rule in words."""
+    """The rule as a sentence."""
     at = f"at {rule.start_time:%H:%M:%S}".removesuffix(":00")
     if rule.kind == Kind.ONCE:
         words = f"Once on {rule.first_on} {at}"

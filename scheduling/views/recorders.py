@@ -47,7 +47,7 @@ def booking_frame(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def trouble_of(booking: Booking, workload: Workload | None) -> str:
-    """What stands between this booking and a picture, in words; empty if nothing does."""
+    """Why this booking has no picture yet, as a sentence; empty if there is no reason."""
     if booking.state == Booking.State.RETRY_WAIT and booking.errors:
         return str(booking.errors[-1]["error"])
     status = workload.status(CaptureStatus) if workload is not None else None

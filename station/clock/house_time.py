@@ -56,7 +56,7 @@ def house_time(moment: datetime) -> str:
 
 
 def spoken(seconds: float) -> str:
-    """A span in words short enough for a list: `4 h 05 min`, `12 min`, `38 s`."""
+    """A span as text, short enough for a list: `4 h 05 min`, `12 min`, `38 s`."""
     whole = int(seconds)
     if whole >= 3600:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

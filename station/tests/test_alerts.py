@@ -46,7 +46,7 @@ def hook() -> Iterator[Any]:
     """A real HTTP server that writes down what it gets and answers as told."""
     server = HTTPServer(("127.0.0.1", 0), Hook)
     server.seen, server.answers = [], []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=[0.05], daemon=True)
     thread.start()
     yield server
     server.shutdown()

@@ -1,8 +1,8 @@
 """How assets reach an external MAM: one small module per connector, chosen by the destination's setting.
 
-A connector has `check_config(config, has_secret)`, which answers what is wrong in words, and `send(parcel, config,
-secret, remember)`, which hands the asset over and answers the number the other side gave it. Sending again must be
-harmless: the parcel's key is the same every time.
+A connector has `check_config(config, has_secret)`, which returns a sentence for each fault, and `send(parcel, config,
+secret, remember)`, which sends the asset and returns the number that the MAM gave it. Sending again must be harmless:
+the parcel's key is the same every time.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""`manage.py runworker`: a worker for all background work. Start as many as you like, on any machine."""
+"""`manage.py runworker`: a job worker for all background work. Any number can run, on any machine."""
 
 import gc
 from typing import Any

@@ -14,7 +14,7 @@ from station.database.sessions import PoolingRefused
 
 
 class Command(BaseCommand):
-    help = "Run the scheduler's loop until SIGTERM or Ctrl-C. Start as many as you like: one leads. Recordings run on."
+    help = "Run the scheduler's loop until SIGTERM or Ctrl-C. Any number can run; one leads. Recordings run on."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="Run one turn, if no other scheduler leads, and end.")

@@ -1,0 +1,12 @@
+"""Each group of benches stands on its own."""
+
+import pytest
+
+from bench.metric import bench_project
+from station.models import Project
+
+
+@pytest.mark.django_db
+def test_a_bench_makes_the_project_it_needs_in_an_empty_database() -> None:
+    assert not Project.objects.exists()
+    assert bench_project() == bench_project() == Project.objects.get()
