@@ -4,7 +4,8 @@ import signal
 import threading
 
 from worker.capture.folders import Folders
-from worker.capture.recording_loop import DISK_FULL, Capture
+from worker.capture.reasons import DISK_FULL
+from worker.capture.recording_loop import Capture
 from worker.media.ffmpeg import find_binary
 from worker.process import exits
 from worker.process.config_line import ConfigError, media_folder, parse_line, read_line

@@ -13,6 +13,18 @@ from datetime import UTC, datetime, timedelta
 from worker.capture.ffmpeg_outputs import COPY, encoding, file_output, preview_output
 from worker.capture.folders import Folders
 from worker.capture.journal import Journal, now_in_milliseconds
+from worker.capture.reasons import (
+    DIED,
+    DISK_FULL,
+    ENDED,
+    FINAL,
+    NO_PICTURE,
+    NUMBER_TAKEN,
+    SOURCE_LOST,
+    STALLED,
+    STOPPED,
+    WORDS,
+)
 from worker.capture.splitting import Splitter, Take
 from worker.media.disk_space import free_bytes
 from worker.media.ffmpeg import Binary, Ffmpeg, list_decklinks, warm_up
@@ -36,26 +48,6 @@ WENT_ON_SECONDS = 1.0
 BEGIN_LEAD_SECONDS = 0.5
 WARM_UP_SECONDS = 2.0
 LISTENERS = ("mode=listener", "listen=1")
-
-STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST, NUMBER_TAKEN, NO_PICTURE = (
-    "stopped",
-    "ended",
-    "disk_full",
-    "stalled",
-    "ffmpeg_died",
-    "source_lost",
-    "number_taken",
-    "no_picture",
-)
-FINAL = {STOPPED, ENDED, DISK_FULL}
-WORDS = {
-    STALLED: "ffmpeg stood still and was replaced",
-    DIED: "ffmpeg ended unexpectedly",
-    SOURCE_LOST: "the source cannot be read",
-    DISK_FULL: "the disk is full",
-    NO_PICTURE: "the source sends no picture",
-    NUMBER_TAKEN: "somebody else writes to the next file of this recording",
-}
 
 
 class Capture:

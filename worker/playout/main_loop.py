@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from worker.media.ffmpeg import Binary
-from worker.playout.director import Director, DirectorStatus
+from worker.playout.director import Director
+from worker.playout.director_status import DirectorStatus
 from worker.playout.loaded import ChannelSetup
 from worker.playout.outputs.decklink import Card
 from worker.playout.outputs.encoder import Encoder

@@ -11,12 +11,21 @@ import subprocess
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
 from typing import IO
 
-from worker.media.ffmpeg import Binary, words_of
+from worker.media.ffmpeg import Binary
 from worker.media.sandbox import Cage
-from worker.playout.inputs.decoder_process import FIRST_PICTURE, FIRST_SOUND, Feed, command_for, start_ffmpeg
+from worker.playout.inputs.decoder_process import (
+    FIRST_PICTURE,
+    FIRST_SOUND,
+    Feed,
+    Taken,
+    command_for,
+    explain,
+    feed_stdin,
+    says_no_stream,
+    start_ffmpeg,
+)
 from worker.playout.inputs.sound import Sound
 from worker.playout.picture import SAMPLE_BYTES
 from worker.playout.pipes import fill, widen
@@ -36,17 +45,6 @@ SKEW_SECONDS = 1.6
 LIVE_FRAMES = 20
 # Should nothing of that be understood: after so long picture and sound are taken to begin together.
 UNSAID_SECONDS = 1.0
-NOTHING_CAME = "Output file is empty"
-NO_STREAM = ("does not contain any stream", "matches no streams")
-
-
-@dataclass(frozen=True)
-class Taken:
-    """One tick's worth. `frame` None: nothing there yet, or, with `is_end`, nothing more."""
-
-    frame: bytearray | None
-    sound: bytes
-    is_end: bool = False
 
 
 class Decoder:
@@ -105,7 +103,7 @@ class Decoder:
                 os.close(write)
         readers = {"v": self._read_frames, "a": self._read_sound}
         threads = [threading.Thread(target=readers[each], args=[read]) for each, (read, _) in pipes.items()]
-        self._threads = [*threads, threading.Thread(target=self._listen), threading.Thread(target=self._write)]
+        self._threads = [*threads, threading.Thread(target=self._listen), threading.Thread(target=self._feed)]
         for thread in self._threads:
             thread.daemon = True
             thread.start()
@@ -167,7 +165,7 @@ class Decoder:
         """It has no sound, or no picture; with what it has it can be opened again."""
         if self.streams != "av" or not self.has_failed:
             return False
-        return any(words in line for line in list(self.said) for words in NO_STREAM)
+        return says_no_stream(self.said)
 
     @property
     def buffered(self) -> int:
@@ -209,10 +207,7 @@ class Decoder:
         return time.monotonic() - self.changed_at
 
     def words(self) -> str:
-        words = words_of(list(self.said))
-        if NOTHING_CAME in words:  # it was opened and sought in without a complaint
-            return "there is no picture from its in point on"
-        return words or f"ffmpeg ended with {self.process.poll()}"
+        return explain(self.said) or f"ffmpeg ended with {self.process.poll()}"
 
     def take(self, samples: int) -> Taken:
         """The next frame and its sound, or nothing yet, or the end."""
@@ -302,16 +297,8 @@ class Decoder:
             if not is_info:
                 self.said.append(redact(line, *self._secrets))
 
-    def _write(self) -> None:
-        assert self.process.stdin is not None
-        stdin = self.feed.stdin
-        with contextlib.suppress(OSError):  # it ended; its exit code tells why
-            for piece in [stdin] if isinstance(stdin, bytes) else stdin():
-                if self._is_closed:
-                    break
-                self.process.stdin.write(piece)
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
+    def _feed(self) -> None:
+        feed_stdin(self.process, self.feed, lambda: self._is_closed)
 
     def end(self) -> None:
         """Nothing more of it is wanted. From the main thread."""

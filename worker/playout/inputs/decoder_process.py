@@ -1,5 +1,6 @@
 """The ffmpeg of one item: how it is opened, its command line with the filters that bring it to the channel's format."""
 
+import contextlib
 import os
 import re
 import signal
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.media.ffmpeg import Binary
+from worker.media.ffmpeg import Binary, words_of
 from worker.media.sandbox import Cage
 from worker.process.parent_death import die_with
 from worker.wire.picture import SAMPLE_RATE, Format
@@ -17,6 +18,10 @@ from worker.wire.picture import SAMPLE_RATE, Format
 # are filtered on threads of their own, and a line that begins while another is not ended has no name in front.
 _FIRST = r"n: *0 pts: *\S+ +pts_time: ?(-?[\d.]+(?:e[-+]?\d+)?)(?:(?!n: *\d+ pts:).)*? %s:"
 FIRST_PICTURE, FIRST_SOUND = re.compile(_FIRST % "iskey"), re.compile(_FIRST % "channels")
+
+
+NOTHING_CAME = "Output file is empty"
+NO_STREAM = ("does not contain any stream", "matches no streams")
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,15 @@ class Feed:
     sound_input: int = 0
     # By the file's own time: what is before is left out. (Seeking in a pipe gives nothing in some formats.)
     begins_at: float | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One tick's worth. `frame` None: nothing there yet, or, with `is_end`, nothing more."""
+
+    frame: bytearray | None
+    sound: bytes
+    is_end: bool = False
 
 
 def command_for(binary: Binary, feed: Feed, picture: Format, fds: dict[str, int], offset_seconds: float) -> list[str]:
@@ -92,3 +106,27 @@ def start_ffmpeg(binary: Binary, command: list[str], cage: Cage | None, fds: lis
         env=binary.environment(),
         preexec_fn=in_child,
     )
+
+
+def feed_stdin(process: "subprocess.Popen[bytes]", feed: Feed, is_closed: Callable[[], bool]) -> None:
+    """Until everything is written, it has ended, or nothing more of it is wanted."""
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):  # it ended; its exit code tells why
+        for piece in [feed.stdin] if isinstance(feed.stdin, bytes) else feed.stdin():
+            if is_closed():
+                break
+            process.stdin.write(piece)
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+
+
+def explain(said: Iterable[str]) -> str:
+    """The end of what ffmpeg printed, or what it means."""
+    words = words_of(list(said))
+    # It was opened and sought in without a complaint.
+    return "there is no picture from its in point on" if NOTHING_CAME in words else words
+
+
+def says_no_stream(said: Iterable[str]) -> bool:
+    """It has no sound, or no picture."""
+    return any(words in line for line in list(said) for words in NO_STREAM)
