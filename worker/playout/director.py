@@ -7,41 +7,22 @@ without a frame in between. What cannot be opened is known before it is due, and
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from worker.playout.asrun_log import Logbook
 from worker.playout.asrun_spool import Spool
+from worker.playout.director_status import DirectorStatus
+from worker.playout.filler import Filler, FillerFrame
+from worker.playout.item_frames import Ended, Screen, next_frame
 from worker.playout.loaded import ChannelSetup, Item, Rundown
 from worker.playout.picture import bars, plain, silence
 from worker.playout.pipes import Data
-from worker.playout.slots import FILLER, LIVE, SLATE, Slot, moment_of
+from worker.playout.slots import FILLER, LIVE, SLATE, Slot
 from worker.playout.upcoming import MOST_AHEAD, Lineup
-from worker.wire.rundown import Place
-from worker.wire.status import ItemOnAir, NextItem
 
 # How long something that is due and not ready may hold up the list.
 OPEN_PATIENCE_SECONDS = 5.0
-STARVED_SECONDS = 3.0
-# A live picture that stands still this long gives way to the slate.
-HOLD_SECONDS = 1.0
-# An item that ends this much earlier than it should is worth a word.
-SHORT_SECONDS = 0.5
-# A list of which nothing can be played, or a filler that cannot be opened, is tried again after so long; a list that
-# stays that way, less and less often.
+# A list of which nothing can be played is tried again after so long; if it stays that way, less and less often.
 AGAIN_SECONDS, MOST_AGAIN_SECONDS = 5.0, 30.0
-
-
-@dataclass(frozen=True)
-class DirectorStatus:
-    """The director's share of the status."""
-
-    state: str
-    rundown: str
-    item: ItemOnAir | None
-    next: NextItem | None
-    place: Place | None
-    repeats: int
-    list_failed_seconds: float
 
 
 class Director:
@@ -57,14 +38,13 @@ class Director:
         self.is_paused = bool(config.resume and config.resume.is_paused)
         self.lineup = Lineup(config.rundown, config.resume, now, tell)
         self.slot: Slot | None = None
-        self.filler: Slot | None = None
+        self.filler = Filler(config.filler, self.picture, self.lineup.discard, tell)
         self.repeats = 0
         self.tick_number = 0
         self._tell = tell  # wakes the stage hand
         self._failures, self._again_at, self._again_seconds = 0, 0.0, AGAIN_SECONDS
         self._failed_since: float | None = None  # nothing of the list could be played
         self._told_bad: set[str] = set()  # what was said to be bad since something was on
-        self._filler_again_at = 0.0
         self._skipping: tuple[Slot, float] | None = None  # what is to end, and when at the latest
         self._last: Data = self.slate
         self._held: Data = self.black
@@ -148,7 +128,7 @@ class Director:
         with self.lock:
             left = self._seconds_left() if self._skipping is None else 0.0
             ahead = self.lineup.wishes(now, left)
-            return [slot for slot in [self.slot, *ahead, self.filler] if slot is not None]
+            return [slot for slot in [self.slot, *ahead, self.filler.slot] if slot is not None]
 
     def take_finished(self) -> list[Slot]:
         """What is to be cleared away."""
@@ -158,7 +138,7 @@ class Director:
 
     def everything(self) -> list[Slot]:
         with self.lock:
-            return [slot for slot in [self.slot, self.filler, *self.lineup.everything()] if slot is not None]
+            return [slot for slot in [self.slot, self.filler.slot, *self.lineup.everything()] if slot is not None]
 
     def note_progress(self) -> None:
         """Write down how far what is on has come, should nobody be there to write its end."""
@@ -270,7 +250,7 @@ class Director:
         self._failures, self._again_seconds, self._failed_since = 0, AGAIN_SECONDS, None
         self._told_bad.clear()
         self._log.air(slot, now)
-        self._drop_filler()
+        self.filler.drop()
         self.slot = slot
         self.lineup.note_aired(slot, now)
         self.lineup.plan()
@@ -281,85 +261,31 @@ class Director:
         """The frame of what is on; None when it has just ended."""
         slot = self.slot
         assert slot is not None
-        wanted = self._frames_wanted(slot)
-        counted = slot.frames if slot.item.kind == "asset" else slot.ticks
-        if wanted is not None and counted >= wanted:
-            self._finish("played", "", now)
+        repeats = slot.repeats
+        given = next_frame(slot, Screen(self.picture, self.slate, self.black, self._last), samples)
+        self.repeats += slot.repeats - repeats
+        if isinstance(given, Ended):
+            self._finish(given.reason, given.note, now)
             return None
-        if slot.item.kind == SLATE:
-            slot.ticks += 1
-            slot.frames += 1
-            return self.slate, silence(samples)
-        decoder = slot.decoder
-        taken = decoder.take(samples) if decoder is not None else None
-        if taken is not None and (taken.frame is not None or (taken.sound and not taken.is_end)):
-            slot.frames, slot.ticks, slot.starved = slot.frames + 1, slot.ticks + 1, 0
-            return (taken.frame if taken.frame is not None else self.black), taken.sound
-        if taken is not None and taken.is_end and not self._goes_on(slot):
-            self._end_of_file(slot, wanted, now)
-            return None
-        return self._starve(slot, now, samples)
-
-    def _frames_wanted(self, slot: Slot) -> int | None:
-        if slot.item.seconds is None:
-            return None
-        return max(0, self.picture.frames_in(slot.item.seconds) - self.picture.frames_in(slot.offset_seconds))
-
-    def _goes_on(self, slot: Slot) -> bool:
-        """The end of its decoder is not the end of it: a source may come back, a recording may grow."""
-        return slot.item.kind in {LIVE, "growing"} and not slot.is_over
-
-    def _end_of_file(self, slot: Slot, wanted: int | None, now: float) -> None:
-        short = self.picture.seconds_of(wanted - slot.frames) if wanted is not None else 0.0
-        if slot.frames == 0:
-            self._finish("bad", slot.why_hopeless(), now)
-        elif short > SHORT_SECONDS:
-            self._finish("short", f"it ended {short:.1f} s before its time", now)
-        else:
-            self._finish("played", "", now)
-
-    def _starve(self, slot: Slot, now: float, samples: int) -> tuple[Data, bytes] | None:
-        """Nothing there at this moment: hold the picture, then the slate; a file that stands still is given up."""
-        slot.starved += 1
-        slot.ticks += 1
-        slot.repeats += 1
-        self.repeats += 1
-        seconds = self.picture.seconds_of(slot.starved)
-        if slot.item.kind == "asset" and seconds > STARVED_SECONDS:
-            self._finish("bad", "its decoder stands still", now)
-            return None
-        if slot.item.kind == "growing" and slot.is_over:
-            self._finish("played", "", now)
-            return None
-        is_short = seconds <= HOLD_SECONDS and slot.frames > 0
-        return (self._last if is_short else self.slate), silence(samples)
+        return given
 
     def _fill_in(self, now: float, samples: int) -> tuple[Data, bytes]:
         """Nothing of the list can be on: the filler, again and again, and where there is none the slate."""
-        if self.config.filler is not None and self.filler is None and now >= self._filler_again_at:
-            self.filler = Slot(self.config.filler, is_filler=True)
-            self._tell()
-        slot = self.filler
-        decoder = slot.decoder if slot is not None else None
-        if slot is not None and (slot.is_hopeless or (decoder is not None and decoder.is_drained)):
-            self._filler_again_at = now + (AGAIN_SECONDS if slot.is_hopeless else 0.0)
-            self._drop_filler()
-        elif slot is not None and decoder is not None and (slot.frames or decoder.is_ready):
-            taken = decoder.take(samples)
-            slot.starved = 0 if taken.frame is not None else slot.starved + 1
-            if taken.frame is not None or self.picture.seconds_of(slot.starved) <= HOLD_SECONDS:
-                return self._filler_frame(slot, taken.frame, taken.sound or silence(samples), now)
+        filled = self.filler.take(now, samples)
+        if filled is not None:
+            return self._filler_frame(filled, now)
         is_opening = self.lineup.candidate(now) is not None and now >= self._again_at
         return self._slate(now, samples, "what comes next is being opened" if is_opening else "nothing to play")
 
-    def _filler_frame(self, slot: Slot, frame: Data | None, sound: bytes, now: float) -> tuple[Data, bytes]:
+    def _filler_frame(self, filled: FillerFrame, now: float) -> tuple[Data, bytes]:
+        slot = filled.slot
         if not self._log.is_of(slot):
             slot.frames = 0
             self._log.air(slot, now)
         slot.frames += 1
-        slot.repeats += frame is None
-        self._last = frame if frame is not None else self._last
-        return self._last, sound
+        slot.repeats += filled.frame is None
+        self._last = filled.frame if filled.frame is not None else self._last
+        return self._last, filled.sound
 
     def _slate(self, now: float, samples: int, why: str) -> tuple[Data, bytes]:
         self._log.air_slate(now, why)
@@ -376,11 +302,6 @@ class Director:
         self._log.close(now, reason, note)
         self.slot = None
         self.lineup.discard([slot])
-
-    def _drop_filler(self) -> None:
-        if self.filler is not None:
-            filler, self.filler = self.filler, None
-            self.lineup.discard([filler])
 
     def close(self, now: float, reason: str) -> None:
         """The worker ends."""
@@ -401,34 +322,18 @@ class Director:
             return "paused"
         if self.slot is not None:
             return "playing"
-        return FILLER if self.filler is not None and self.filler.frames else SLATE
+        return FILLER if self.filler.is_on else SLATE
 
     def status(self, now: float) -> DirectorStatus:
         with self.lock:
-            slot, lineup = self.slot, self.lineup
-            following = next(iter([*lineup.waiting, *lineup.upcoming]), None)
-            offset = round(slot.offset_seconds + self.picture.seconds_of(slot.ticks), 3) if slot else 0.0
-            return DirectorStatus(
-                state=self.state(),
-                rundown=lineup.rundown.version,
-                item=_on_air(slot, offset) if slot else None,
-                next=NextItem(key=following.item.key, title=following.item.title, is_ready=following.is_ready)
-                if following
-                else None,
-                place=Place(slot.item.key, offset, moment_of(now), self.is_paused) if slot else None,
+            failed_seconds = round(now - self._failed_since, 1) if self._failed_since else 0.0
+            return DirectorStatus.of(
+                self.state(),
+                self.slot,
+                self.lineup,
+                is_paused=self.is_paused,
                 repeats=self.repeats,
-                list_failed_seconds=round(now - self._failed_since, 1) if self._failed_since else 0.0,
+                list_failed_seconds=failed_seconds,
+                picture=self.picture,
+                now=now,
             )
-
-
-def _on_air(slot: Slot, offset_seconds: float) -> ItemOnAir:
-    return ItemOnAir(
-        key=slot.item.key,
-        title=slot.item.title,
-        kind=slot.item.kind,
-        asset=slot.item.asset,
-        started_at=slot.entry.started_at if slot.entry else None,
-        offset_seconds=offset_seconds,
-        seconds=slot.item.seconds,
-        has_signal=slot.starved == 0,
-    )

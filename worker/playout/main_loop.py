@@ -5,26 +5,14 @@ gives the encoder one frame after the other by the clock and never waits for any
 look is said, and the next look comes: a channel does not end because something could not be opened.
 """
 
-import contextlib
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from worker.media.ffmpeg import Binary
-from worker.media.sandbox import CannotConfine
-from worker.playout.director import Director, DirectorStatus
-from worker.playout.inputs.decoder import Decoder, Feed
-from worker.playout.inputs.item_inputs import (
-    GROWN_SECONDS,
-    CannotOpen,
-    Growing,
-    feed_of,
-    follow_feed,
-    place_in,
-    read_growing,
-)
+from worker.playout.director import Director
+from worker.playout.director_status import DirectorStatus
 from worker.playout.loaded import ChannelSetup
 from worker.playout.outputs.decklink import Card
 from worker.playout.outputs.encoder import Encoder
@@ -33,14 +21,13 @@ from worker.playout.outputs.senders import FileSender, OutputSender, PreviewSend
 from worker.playout.outputs.supervised import Tended
 from worker.playout.picture import silence
 from worker.playout.pipes import Data
-from worker.playout.slots import LIVE, Slot, moment_of
+from worker.playout.slot_opener import SlotOpener
+from worker.playout.slots import moment_of
 from worker.process.redaction import redact
 from worker.wire.configuration import Output
 from worker.wire.status import PlayoutStatus
 
 LOOK_SECONDS = 0.05
-LIVE_RETRY_SECONDS = 1.5
-LIVE_STALL_SECONDS = 8.0
 # Behind the clock by more than this, the pacer starts counting anew instead of hurrying.
 BEHIND_SECONDS = 2.0
 # An encoder that does not live this long is not replaced at once.
@@ -76,6 +63,7 @@ class Stage:
         self.fan = Fan()
         self.cards = [Card(binary, config.format, each) for each in config.outputs if each.type == "decklink"]
         self.secrets = config.secrets
+        self.opener = SlotOpener(binary, config.format, config.secrets, self._note_error)
         streamed = [each for each in config.outputs if each.type != "decklink"]
         self.outputs: list[Tended] = [*self.cards, *(self._sender(each) for each in streamed)]
         if config.preview is not None:
@@ -88,6 +76,7 @@ class Stage:
     def learn(self, words: Iterable[str]) -> None:
         """What must not be printed of a list that came later."""
         self.secrets = tuple(sorted({*self.secrets, *words}, key=len, reverse=True))
+        self.opener.secrets = self.secrets
 
     # --- the pacer --------------------------------------------------------------------------------------------------
 
@@ -214,101 +203,10 @@ class Stage:
     # --- items ------------------------------------------------------------------------------------------------------
 
     def _open_slots(self) -> None:
-        for slot in self.director.wishes(time.time()):
-            if slot.failure or slot.item.kind == "slate":
-                continue
-            if slot.decoder is not None and slot.decoder.lacks_a_stream:
-                self._open_with_less(slot)
-            elif slot.item.kind == LIVE:
-                self._keep_live(slot)
-            elif slot.decoder is None and not slot.is_over:
-                self._open(slot)
-            elif slot.item.kind == "growing":
-                self._follow(slot)
+        self.opener.keep_open(self.director.wishes(time.time()))
 
-    def _open(self, slot: Slot) -> None:
-        item = slot.item
-        try:
-            if item.kind == "growing":
-                growing = read_growing(item)
-                if not growing.files:
-                    raise CannotOpen("the recording has not begun")
-                slot.part, seconds = place_in(growing, item.in_seconds + slot.offset_seconds)
-                feed, offset = self._follow_feed(slot, growing, seconds)
-            else:
-                feed = feed_of(item, self.binary, is_endless=slot.is_filler)
-                offset = 0.0 if feed.is_live else item.in_seconds + slot.offset_seconds
-            slot.decoder = self._decoder(feed, offset, slot.streams or item.streams)
-        except (CannotOpen, CannotConfine, OSError, subprocess.SubprocessError, RuntimeError) as error:
-            text = redact(str(error), *self.secrets)
-            if item.kind == LIVE:
-                slot.retry_at = time.monotonic() + LIVE_RETRY_SECONDS
-                self.error = f"{item.title}: {text}"
-            else:
-                slot.failure = text
-
-    def _decoder(self, feed: Feed, offset: float, streams: str) -> Decoder:
-        return Decoder(
-            self.binary,
-            self.config.format,
-            feed,
-            offset_seconds=offset,
-            streams=streams,
-            secrets=self.secrets,
-        )
-
-    def _open_with_less(self, slot: Slot) -> None:
-        """It has no sound, or no picture: ffmpeg does not say which beforehand."""
-        assert slot.decoder is not None
-        tried = slot.decoder
-        slot.decoder = None
-        words = " ".join(tried.said)
-        tried.end()
-        slot.streams = "v" if "0:a" in words or "Output file #1" in words else "a"
-        self._open(slot)
-
-    def _keep_live(self, slot: Slot) -> None:
-        """A source that went away is opened again until it is back, its turn is over, or somebody skips it."""
-        decoder = slot.decoder
-        if decoder is None:
-            if time.monotonic() >= slot.retry_at:
-                self._open(slot)
-            return
-        if decoder.is_drained or (decoder.frames_read and decoder.idle_seconds() > LIVE_STALL_SECONDS):
-            self.error = f"{slot.item.title}: {decoder.words()}"
-            slot.decoder = None
-            slot.retry_at = time.monotonic() + LIVE_RETRY_SECONDS
-            decoder.end()
-        elif decoder.is_overfull:
-            decoder.catch_up()
-
-    def _follow_feed(self, slot: Slot, growing: Growing, seconds: float) -> tuple[Feed, float]:
-        number, item = slot.part, slot.item
-
-        def is_over() -> bool:
-            with contextlib.suppress(CannotOpen):
-                now = read_growing(item)
-                return number < len(now.ended) and now.ended[number]
-            return False
-
-        return follow_feed(growing.files[number], is_over, seconds, growing.lengths[number])
-
-    def _follow(self, slot: Slot) -> None:
-        """At the end of a part of a growing recording: on to the next, or the end."""
-        decoder = slot.decoder
-        if decoder is None or slot.is_over or not decoder.is_drained:
-            return
-        try:
-            growing = read_growing(slot.item)
-        except CannotOpen:
-            return
-        if slot.part + 1 < len(growing.files):
-            slot.part += 1
-            feed, offset = self._follow_feed(slot, growing, 0.0)
-            slot.decoder = self._decoder(feed, offset, slot.streams or slot.item.streams)
-            decoder.end()
-        elif growing.is_over or decoder.idle_seconds() > GROWN_SECONDS:
-            slot.is_over = True
+    def _note_error(self, text: str) -> None:
+        self.error = text
 
     def _clear_away(self) -> None:
         for slot in self.director.take_finished():

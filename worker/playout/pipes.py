@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import io
 import os
 import threading
 from collections import deque
@@ -14,6 +15,17 @@ def widen(fd: int) -> None:
     """A larger pipe means fewer turns for the same picture."""
     with contextlib.suppress(OSError):
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
+def fill(pipe: io.FileIO, view: memoryview) -> bool:
+    """Read exactly as much as the view holds; False at the end."""
+    got = 0
+    while got < len(view):
+        count = pipe.readinto(view[got:])
+        if not count:
+            return False
+        got += count
+    return True
 
 
 class Pump:

@@ -10,6 +10,8 @@ from worker.wire.asrun import AsRunRecord
 from worker.wire.recording import to_milliseconds
 
 FILLER, SLATE, LIVE = "filler", "slate", "live"
+# A picture that stands still this long gives way to the slate.
+HOLD_SECONDS = 1.0
 
 
 @dataclass(eq=False)

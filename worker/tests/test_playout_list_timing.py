@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.playout.inputs.decoder import _FIRST_PICTURE, _FIRST_SOUND
+from worker.playout.inputs.decoder_process import FIRST_PICTURE, FIRST_SOUND
 from worker.playout.inputs.sound import Sound
 from worker.playout.list_timing import Place, calls, first, follower, is_too_late, locate, waits_for
 from worker.playout.loaded import Item, Rundown
@@ -150,5 +150,5 @@ def test_the_beginnings_are_read_however_the_lines_run_into_each_other(
     line: str, picture: float | None, sound: float | None
 ) -> None:
     """P-09: picture and sound print from two threads; a word that is not understood was a clip that was passed over."""
-    found = [pattern.search(line) for pattern in (_FIRST_PICTURE, _FIRST_SOUND)]
+    found = [pattern.search(line) for pattern in (FIRST_PICTURE, FIRST_SOUND)]
     assert [float(each.group(1)) if each else None for each in found] == [picture, sound]

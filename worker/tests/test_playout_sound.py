@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from worker.media.ffmpeg import Binary
-from worker.playout.inputs.decoder import Decoder, Feed
+from worker.playout.inputs.decoder import Decoder
+from worker.playout.inputs.decoder_process import Feed
 from worker.playout.picture import SAMPLE_BYTES
 from worker.wire.picture import SAMPLE_RATE, Format
 

@@ -6,25 +6,29 @@ starved or badly mixed file never drifts.
 """
 
 import contextlib
-import io
 import os
-import re
-import signal
 import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
-from worker.media.ffmpeg import Binary, words_of
+from worker.media.ffmpeg import Binary
 from worker.media.sandbox import Cage
+from worker.playout.inputs.decoder_process import (
+    FIRST_PICTURE,
+    FIRST_SOUND,
+    Feed,
+    Taken,
+    command_for,
+    explain,
+    feed_stdin,
+    says_no_stream,
+    start_ffmpeg,
+)
 from worker.playout.inputs.sound import Sound
 from worker.playout.picture import SAMPLE_BYTES
-from worker.playout.pipes import widen
-from worker.process.parent_death import die_with
+from worker.playout.pipes import fill, widen
 from worker.process.redaction import redact
 from worker.wire.picture import SAMPLE_RATE, Format
 
@@ -39,37 +43,8 @@ SOUND_PATIENCE_SECONDS = 0.4
 SKEW_SECONDS = 1.6
 # Beyond the sound that is there, a live source holds so many frames at most.
 LIVE_FRAMES = 20
-# What showinfo and ashowinfo print of their first frame. By their words, not by the name in front: picture and sound
-# are filtered on threads of their own, and a line that begins while another is not ended has no name in front.
-_FIRST = r"n: *0 pts: *\S+ +pts_time: ?(-?[\d.]+(?:e[-+]?\d+)?)(?:(?!n: *\d+ pts:).)*? %s:"
-_FIRST_PICTURE, _FIRST_SOUND = re.compile(_FIRST % "iskey"), re.compile(_FIRST % "channels")
 # Should nothing of that be understood: after so long picture and sound are taken to begin together.
 UNSAID_SECONDS = 1.0
-NOTHING_CAME = "Output file is empty"
-NO_STREAM = ("does not contain any stream", "matches no streams")
-
-
-@dataclass(frozen=True)
-class Feed:
-    """How to open it: arguments up to and including -i, what goes in on stdin, and which files it may see."""
-
-    arguments: Sequence[str]
-    stdin: bytes | Callable[[], Iterable[bytes]] = b""
-    reads: Sequence[Path] | None = None  # None: a network source, not caged
-    is_live: bool = False
-    # Picture and sound in one input, or (the test pattern) in two.
-    sound_input: int = 0
-    # By the file's own time: what is before is left out. (Seeking in a pipe gives nothing in some formats.)
-    begins_at: float | None = None
-
-
-@dataclass(frozen=True)
-class Taken:
-    """One tick's worth. `frame` None: nothing there yet, or, with `is_end`, nothing more."""
-
-    frame: bytearray | None
-    sound: bytes
-    is_end: bool = False
 
 
 class Decoder:
@@ -113,27 +88,10 @@ class Decoder:
         pipes = {each: os.pipe() for each in self.streams}
         for read, _ in pipes.values():
             widen(read)
-        seek = ["-ss", f"{offset_seconds:.6f}"] if offset_seconds > 0 else []
-        command = [binary.path, "-hide_banner", "-nostats", "-loglevel", "info", "-y"]
-        command += [] if self.feed.begins_at is None else ["-copyts"]
-        command += [*seek, *self.feed.arguments, *self._outputs({each: write for each, (_, write) in pipes.items()})]
-        parent = os.getpid()
-
-        def in_child() -> None:
-            die_with(parent, signal.SIGKILL)
-            if cage is not None:
-                cage.enter()
-
+        writing = {each: write for each, (_, write) in pipes.items()}
+        command = command_for(binary, self.feed, self.picture, writing, offset_seconds)
         try:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=[write for _, write in pipes.values()],
-                env=binary.environment(),
-                preexec_fn=in_child,
-            )
+            self.process = start_ffmpeg(binary, command, cage, list(writing.values()))
         except BaseException:
             for read, _ in pipes.values():
                 os.close(read)
@@ -141,47 +99,14 @@ class Decoder:
         finally:
             if cage is not None:
                 cage.close()
-            for _, write in pipes.values():
+            for write in writing.values():
                 os.close(write)
         readers = {"v": self._read_frames, "a": self._read_sound}
         threads = [threading.Thread(target=readers[each], args=[read]) for each, (read, _) in pipes.items()]
-        self._threads = [*threads, threading.Thread(target=self._listen), threading.Thread(target=self._write)]
+        self._threads = [*threads, threading.Thread(target=self._listen), threading.Thread(target=self._feed)]
         for thread in self._threads:
             thread.daemon = True
             thread.start()
-
-    def _outputs(self, fds: dict[str, int]) -> list[str]:
-        width, height, rate = self.picture.width, self.picture.height, self.picture.rate_text
-        arguments: list[str] = []
-        if "v" in fds:
-            fit = (
-                f"scale=w='max(2,trunc(min({width},{height}*dar)/2)*2)':h='max(2,trunc(min({height},{width}/dar)/2)*2)'"
-            )
-            # showinfo tells when the first frame is; not beside the chain: a second sink would hold up live sources.
-            chain = f"{self._cut('')}showinfo=checksum=0,yadif=deint=interlaced,fps={rate},{fit},"
-            chain += f"pad={width}:{height}:(ow-iw)/2:(oh-ih)/2,setsar=1,format=yuv420p"
-            arguments += [
-                "-map",
-                "0:v:0",
-                "-vf",
-                chain,
-                "-fps_mode",
-                "passthrough",
-                "-f",
-                "rawvideo",
-                f"pipe:{fds['v']}",
-            ]
-        if "a" in fds:
-            chain = f"{self._cut('a')}ashowinfo,aresample={SAMPLE_RATE}:async=1,"
-            chain += "aformat=sample_fmts=s16:channel_layouts=stereo"
-            source = f"{self.feed.sound_input}:a:0"
-            arguments += ["-map", source, "-af", chain, "-ac", "2", "-f", "s16le", f"pipe:{fds['a']}"]
-        return arguments
-
-    def _cut(self, kind: str) -> str:
-        """From there on, and counted from there: showinfo tells large times in six digits only."""
-        at = self.feed.begins_at
-        return "" if at is None else f"{kind}trim=start={at:.6f},{kind}setpts=PTS-{at:.6f}/TB,"
 
     # --- what the director asks -------------------------------------------------------------------------------------
 
@@ -240,7 +165,7 @@ class Decoder:
         """It has no sound, or no picture; with what it has it can be opened again."""
         if self.streams != "av" or not self.has_failed:
             return False
-        return any(words in line for line in list(self.said) for words in NO_STREAM)
+        return says_no_stream(self.said)
 
     @property
     def buffered(self) -> int:
@@ -282,10 +207,7 @@ class Decoder:
         return time.monotonic() - self.changed_at
 
     def words(self) -> str:
-        words = words_of(list(self.said))
-        if NOTHING_CAME in words:  # it was opened and sought in without a complaint
-            return "there is no picture from its in point on"
-        return words or f"ffmpeg ended with {self.process.poll()}"
+        return explain(self.said) or f"ffmpeg ended with {self.process.poll()}"
 
     def take(self, samples: int) -> Taken:
         """The next frame and its sound, or nothing yet, or the end."""
@@ -314,7 +236,7 @@ class Decoder:
         with open(fd, "rb", buffering=0) as pipe:
             while not self._is_closed:
                 frame = bytearray(self.picture.frame_bytes)
-                if not _fill(pipe, memoryview(frame)):
+                if not fill(pipe, memoryview(frame)):
                     break
                 with self._changed:
                     while len(self._frames) >= self._limit() and not self._is_closed:
@@ -363,7 +285,7 @@ class Decoder:
             if is_info and self._is_placed:
                 continue  # a line per frame, of which only the first was wanted
             line = raw.decode(errors="replace").rstrip()
-            picture, sound = _FIRST_PICTURE.search(line), _FIRST_SOUND.search(line)
+            picture, sound = FIRST_PICTURE.search(line), FIRST_SOUND.search(line)
             if picture or sound:
                 with self._changed:
                     if picture and self._first_picture is None:
@@ -375,16 +297,8 @@ class Decoder:
             if not is_info:
                 self.said.append(redact(line, *self._secrets))
 
-    def _write(self) -> None:
-        assert self.process.stdin is not None
-        stdin = self.feed.stdin
-        with contextlib.suppress(OSError):  # it ended; its exit code tells why
-            for piece in [stdin] if isinstance(stdin, bytes) else stdin():
-                if self._is_closed:
-                    break
-                self.process.stdin.write(piece)
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
+    def _feed(self) -> None:
+        feed_stdin(self.process, self.feed, lambda: self._is_closed)
 
     def end(self) -> None:
         """Nothing more of it is wanted. From the main thread."""
@@ -398,14 +312,3 @@ class Decoder:
         for thread in self._threads:
             thread.join(timeout=0.5)
         self._frames.clear()
-
-
-def _fill(pipe: io.FileIO, view: memoryview) -> bool:
-    """Read exactly one frame; False at the end."""
-    got = 0
-    while got < len(view):
-        count = pipe.readinto(view[got:])
-        if not count:
-            return False
-        got += count
-    return True

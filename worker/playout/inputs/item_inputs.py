@@ -9,7 +9,7 @@ from pathlib import Path
 from worker.media.ffmpeg import Binary, list_decklinks
 from worker.media.file_formats import FORMATS, PROTOCOLS
 from worker.media.sources import build_input, nth_decklink
-from worker.playout.inputs.decoder import Feed
+from worker.playout.inputs.decoder_process import Feed
 from worker.playout.inputs.growing_file import Entry, find_entry
 from worker.playout.loaded import Item
 from worker.process.config_line import ConfigError

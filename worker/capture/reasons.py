@@ -1,0 +1,21 @@
+"""Why a part ended, and which of these reasons end the recording."""
+
+STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST, NUMBER_TAKEN, NO_PICTURE = (
+    "stopped",
+    "ended",
+    "disk_full",
+    "stalled",
+    "ffmpeg_died",
+    "source_lost",
+    "number_taken",
+    "no_picture",
+)
+FINAL = {STOPPED, ENDED, DISK_FULL}
+WORDS = {
+    STALLED: "ffmpeg stood still and was replaced",
+    DIED: "ffmpeg ended unexpectedly",
+    SOURCE_LOST: "the source cannot be read",
+    DISK_FULL: "the disk is full",
+    NO_PICTURE: "the source sends no picture",
+    NUMBER_TAKEN: "somebody else writes to the next file of this recording",
+}

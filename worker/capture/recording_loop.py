@@ -1,0 +1,313 @@
+"""Records one source into numbered parts until the end time.
+
+The main thread is the only one that starts or ends ffmpeg. It checks four times a second: is there progress, is it time
+to end, is there room on the disk. A dead or frozen ffmpeg is replaced within seconds by a new part; a lost source is
+tried again and again; a full disk ends the recording cleanly and keeps every byte.
+"""
+
+import subprocess
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+from worker.capture.ffmpeg_outputs import COPY, encoding, file_output, preview_output
+from worker.capture.folders import Folders
+from worker.capture.journal import Journal, now_in_milliseconds
+from worker.capture.reasons import (
+    DIED,
+    DISK_FULL,
+    ENDED,
+    FINAL,
+    NO_PICTURE,
+    NUMBER_TAKEN,
+    SOURCE_LOST,
+    STALLED,
+    STOPPED,
+    WORDS,
+)
+from worker.capture.splitting import Splitter, Take
+from worker.media.disk_space import free_bytes
+from worker.media.ffmpeg import Binary, Ffmpeg, list_decklinks, warm_up
+from worker.media.preview import Preview
+from worker.media.sources import build_input, nth_decklink
+from worker.process.config_line import ConfigError
+from worker.process.redaction import redact
+from worker.wire.commands import End
+from worker.wire.configuration import CaptureConfig, Control
+from worker.wire.recording import Part
+from worker.wire.status import CaptureStatus
+
+LOOK_SECONDS = 0.25
+STALL_SECONDS = 15.0
+RETRY_SECONDS = (0.3, 0.5, 1.0, 2.0)
+NO_SIGNAL_SECONDS = 3.0
+# The sound went on this much longer than the picture: then the file is longer than its picture. If all ends at once,
+# the two differ by less.
+WENT_ON_SECONDS = 1.0
+# So long ffmpeg usually needs until its first frame: it is started that much before the beginning.
+BEGIN_LEAD_SECONDS = 0.5
+WARM_UP_SECONDS = 2.0
+LISTENERS = ("mode=listener", "listen=1")
+
+
+class Capture:
+    def __init__(self, control: Control, config: CaptureConfig, folders: Folders, binary: Binary) -> None:
+        self.control = control
+        self.config = config
+        self.binary = binary
+        self.ends_at = config.ends_at
+        self.state = "starting"
+        self.error = ""
+        self.restarts = 0
+        self.take: Take | None = None  # changed as a whole, so that /status reads what belongs together
+        self.started_at = now_in_milliseconds()
+        self.first_byte_at: datetime | None = None
+        self.preview_folder = folders.preview
+        self.journal = Journal.open(folders.recording, config.name, config.container)
+        self.known_parts = 0
+        self._first_part = config.first_part
+        self._stop = threading.Event()
+        self._lost_at: datetime | None = None
+        self._looked_at = time.monotonic()
+
+    def ask_to_stop(self) -> None:
+        self._stop.set()
+
+    def take_end(self, command: End) -> None:
+        """The window was moved while it is recorded."""
+        self.ends_at = command.ends_at
+
+    def record(self) -> str:
+        """Part after part until something final happens; returns that reason."""
+        preview = Preview(self.binary, self.preview_folder) if self.preview_folder else None
+        failures = 0
+        self._wait_for_beginning()
+        reason = self._reason_to_end()
+        while reason not in FINAL:
+            reason, had_frames = self._record_part(preview)
+            if reason in FINAL:
+                break
+            self.restarts += 1
+            failures = 0 if had_frames else failures + 1
+            if not had_frames:
+                self.state = "no_signal"
+            self._looked_at = time.monotonic()
+            self._stop.wait(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+            reason = self._reason_to_end()
+        self.state = "done"
+        if preview:
+            preview.end()
+        return reason
+
+    def _wait_for_beginning(self) -> None:
+        """Up and ready before the window opens; the source is not touched until then."""
+        begins_at = self.config.begins_at
+        if begins_at is not None and (begins_at - datetime.now(UTC)).total_seconds() > WARM_UP_SECONDS:
+            warm_up(self.binary)
+        while begins_at is not None and not self._reason_to_end():
+            left = (begins_at - datetime.now(UTC)).total_seconds() - BEGIN_LEAD_SECONDS
+            if left <= 0:
+                return
+            self.state = "waiting"
+            self._stop.wait(min(LOOK_SECONDS, left))
+
+    def status(self, parts_after: int = 0) -> CaptureStatus:
+        """What GET /status answers. A caller that knows the first parts asks only for those after them: a recording of
+        a week that is split has thousands."""
+        self.known_parts = max(self.known_parts, parts_after)
+        take = self.take
+        if take and take.ffmpeg.has_content:
+            take.measure(self.journal)
+        journal = self.journal.contents()
+        idle = take.ffmpeg.picture_idle_seconds() if take else None
+        return CaptureStatus(
+            owner=self.control.owner,
+            generation=self.control.generation,
+            state=self.state,
+            signal=self._has_signal(),
+            frames=sum(part.frames for part in journal.parts),
+            bytes=sum(part.bytes for part in journal.parts),
+            seconds=round(sum(part.seconds for part in journal.parts), 3),
+            last_frame_age_seconds=round(idle, 2) if idle is not None else None,
+            first_frame_at=next((part.first_frame_at for part in journal.parts if part.first_frame_at), None),
+            first_byte_at=self.first_byte_at,
+            started_at=self.started_at,
+            ends_at=self.ends_at,
+            folder=self.config.folder,
+            loop_age_seconds=round(time.monotonic() - self._looked_at, 1) if self.state != "done" else 0.0,
+            restarts=self.restarts,
+            error=self.error,
+            free_bytes=free_bytes(self.journal.folder),
+            parts=tuple(part for part in journal.parts if part.number > parts_after),
+            gaps=journal.gaps,
+        )
+
+    def _has_signal(self) -> bool:
+        take = self.take
+        return bool(take and take.ffmpeg.has_content and take.ffmpeg.picture_idle_seconds() < NO_SIGNAL_SECONDS)
+
+    def _record_part(self, preview: Preview | None) -> tuple[str, bool]:
+        """One ffmpeg from start to end; returns why it ended and whether it got a picture."""
+        try:
+            feed = build_input(
+                self.config.source,
+                can_look_up_names=not self.binary.is_static,
+                device_name=lambda index: nth_decklink(list_decklinks(self.binary), index),
+            )
+        except (ConfigError, OSError, subprocess.SubprocessError) as error:
+            self.error = redact(str(error), *self.config.secrets)
+            return SOURCE_LOST, False
+        part, splitter = self._begin_part()
+        arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", "0.25"]
+        arguments += [*feed.arguments, *self._outputs(part, feed.is_raw, preview, splitter)]
+        fds = (splitter.descriptor,) if splitter else ()
+        ffmpeg = Ffmpeg(self.binary, arguments, feed.stdin, self.config.secrets, is_copy=not feed.is_raw, pass_fds=fds)
+        self.take = Take(part, ffmpeg)
+        if splitter:
+            splitter.close()
+        reason = self._watch(ffmpeg, preview, splitter)
+        self._note_lasting_silence(ffmpeg)
+        code = ffmpeg.end(grace_seconds=0 if reason == STALLED else 5)
+        if reason not in FINAL:
+            words = ffmpeg.last_words()
+            if "No space left on device" in words:
+                reason = DISK_FULL
+            self.error = f"{WORDS[reason]}: {words}" if words else f"{WORDS[reason]} (exit code {code})"
+        return reason, self._finish(splitter, reason)
+
+    def _finish(self, splitter: Splitter | None, reason: str) -> bool:
+        """Its ffmpeg is gone: measure and close what it wrote last. True if there was any picture."""
+        take = self.take
+        assert take is not None
+        if splitter:
+            self.take = take = splitter.end(take)
+        take.measure(self.journal)
+        had_frames = take.ffmpeg.has_content
+        if reason == NUMBER_TAKEN:
+            self._pass_by(take.part)
+        else:
+            self.journal.finish(take.part, reason)
+        self.take = None
+        return had_frames
+
+    def _begin_part(self) -> tuple[Part, Splitter | None]:
+        """A file of our own, and, where it is split, the one after it."""
+        every = self.config.split_seconds
+        while True:
+            part = self.journal.begin(self._first_part, datetime.now(UTC))
+            if not every:
+                return part, None
+            splitter = Splitter(self.journal, part, every, self.config.split_offset_seconds)
+            if splitter.can_go_on:
+                return part, splitter
+            splitter.close()
+            self._pass_by(part)
+
+    def _pass_by(self, part: Part) -> None:
+        """The number after this part is somebody else's: ours go on behind that one."""
+        self._first_part = part.number + 2
+        self.journal.finish(part, NUMBER_TAKEN)
+
+    def _go_over(self, splitter: Splitter | None) -> Take:
+        """What is written now: the same, or, after a split, the file that follows."""
+        assert self.take is not None
+        if splitter:
+            self.take = splitter.go_over(self.take)
+        return self.take
+
+    def _watch(self, ffmpeg: Ffmpeg, preview: Preview | None, splitter: Splitter | None) -> str:
+        """Stay with one ffmpeg until there is a reason to end it, or it ended by itself."""
+        self.state = "connecting"
+        self._lost_at = None
+        saved_at = time.monotonic()
+        while True:
+            self._stop.wait(min(LOOK_SECONDS, max(0.0, self._seconds_left())))
+            take = self._go_over(splitter)
+            part = take.part
+            if ffmpeg.has_content and not part.first_frame_at:
+                self._note_first_frame(ffmpeg, part)
+            if self.first_byte_at is None and self.journal.has_bytes_in(part.number):
+                self.first_byte_at = now_in_milliseconds()
+            reason = self._reason_to_end()
+            if reason:
+                return reason
+            if splitter and not splitter.can_go_on:
+                return NUMBER_TAKEN
+            if not ffmpeg.is_running:
+                return SOURCE_LOST if ffmpeg.process.returncode in {0, 1} or not part.first_frame_at else DIED
+            if ffmpeg.idle_seconds() > STALL_SECONDS and (part.first_frame_at or not self._is_listener()):
+                return STALLED
+            if part.first_frame_at:
+                self._note_signal(ffmpeg, part)
+            elif ffmpeg.idle_seconds() > NO_SIGNAL_SECONDS:
+                self.state = "no_signal"
+            if time.monotonic() - saved_at > 2:
+                saved_at = time.monotonic()
+                take.measure(self.journal)
+                self.journal.save()
+            if part.first_frame_at:
+                self._keep_preview(preview)  # not before: at the start every processor second is the recording's
+
+    def _note_signal(self, ffmpeg: Ffmpeg, part: Part) -> None:
+        """Picture or no picture within a running part; when it comes back, the gap is written down."""
+        idle = ffmpeg.picture_idle_seconds()
+        if idle >= NO_SIGNAL_SECONDS:
+            self.state = "no_signal"
+            self.error = WORDS[NO_PICTURE]
+            if self._lost_at is None:
+                self._lost_at = datetime.now(UTC) - timedelta(seconds=idle)
+            return
+        self.state = "recording"
+        if self._lost_at is not None:
+            self.error = ""
+            self.journal.note_silence(part, self._lost_at, datetime.now(UTC) - timedelta(seconds=idle))
+            self._lost_at = None
+
+    def _note_lasting_silence(self, ffmpeg: Ffmpeg) -> None:
+        """It ends without a picture, though something went on (the sound, a card's bars): that was not the picture."""
+        take = self.take
+        went_on = ffmpeg.picture_idle_seconds() - ffmpeg.idle_seconds() > WENT_ON_SECONDS
+        if take and self._lost_at is not None and went_on:
+            self.journal.note_silence(take.part, self._lost_at, datetime.now(UTC))
+        self._lost_at = None
+
+    def _note_first_frame(self, ffmpeg: Ffmpeg, part: Part) -> None:
+        age = ffmpeg.picture_age_seconds() or 0.0
+        self.journal.note_first_frame(part, datetime.now(UTC) - timedelta(seconds=age))
+        self.state, self.error = "recording", ""
+
+    def _keep_preview(self, preview: Preview | None) -> None:
+        """The picture for people is never a reason to lose the recording."""
+        try:
+            if preview:
+                preview.keep_running()
+        except OSError as error:
+            print(f"no preview: {error}", flush=True)
+
+    def _outputs(self, part: Part, is_raw: bool, preview: Preview | None, splitter: Splitter | None) -> list[str]:
+        codec = encoding(self.config, is_split=splitter is not None) if is_raw else COPY
+        path = self.journal.folder / part.file
+        container = self.config.container
+        outputs = [splitter.slave(part, container) if splitter else file_output(path, container)]
+        if preview:
+            outputs.append(preview_output(preview.port))
+        return [*codec, "-f", "tee", "|".join(outputs)]
+
+    def _reason_to_end(self) -> str:
+        self._looked_at = time.monotonic()
+        if self._stop.is_set():
+            return STOPPED
+        if self._seconds_left() <= 0:
+            return ENDED
+        free = free_bytes(self.journal.folder)
+        if free is not None and free < self.config.min_free_bytes:
+            self.error = f"only {free // (1024 * 1024)} MB are free"
+            return DISK_FULL
+        return ""
+
+    def _seconds_left(self) -> float:
+        return (self.ends_at - datetime.now(UTC)).total_seconds() if self.ends_at else float("inf")
+
+    def _is_listener(self) -> bool:
+        source = self.config.source
+        return source.options.get("listen") == "1" or any(word in source.url for word in LISTENERS)

@@ -1,0 +1,63 @@
+"""The ffmpeg arguments of each type of output: what to do with the channel's stream, and where to send it."""
+
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from worker.media.ffmpeg import Binary
+from worker.media.sources import with_numeric_host
+from worker.process.config_line import ConfigError
+from worker.wire.configuration import Output
+
+COPY = ["-map", "0:v:0", "-map", "0:a:0", "-c", "copy"]
+STAMPS = ["-muxdelay", "0", "-muxpreload", "0"]
+SEGMENT = ["-hls_time", "2", "-hls_list_size", "10", "-hls_flags", "delete_segments+append_list+omit_endlist"]
+
+
+def arguments_for(output: Output, binary: Binary, bitrate: str) -> list[str]:
+    """What to do with the stream, and where to."""
+    given = {**(srt_options(output.url, bitrate) if output.type == "srt" else {}), **output.options}
+    options = [part for name, value in sorted(given.items()) for part in (f"-{name}", value)]
+    if output.type in {"srt", "udp", "rtp", "rtmp"}:
+        url = output.url if not binary.is_static else with_numeric_host(output.url)
+        if output.type == "rtmp":
+            return [*COPY, "-bsf:a", "aac_adtstoasc", *options, "-f", "flv", url]
+        kind = "rtp_mpegts" if output.type == "rtp" else "mpegts"
+        return [*COPY, *STAMPS, *options, "-f", kind, url]
+    path = Path(output.url)
+    if output.type == "hls":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return [*COPY, "-f", "hls", *SEGMENT, str(path)]
+    if output.type == "file":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return [*COPY, *STAMPS, "-f", "mpegts", str(unused(path))]
+    raise ConfigError(f"no way to send to {output.type}")
+
+
+def srt_options(url: str, bitrate: str) -> dict[str, str]:
+    """SRT itself takes five seconds to notice that nobody is there any more. Its buffer is full long before that.
+
+    So the buffer is small (what the latency needs, and about a second more) and who cannot write for a second gives up.
+    """
+    latency = float(dict(parse_qsl(urlsplit(url).query)).get("latency", "120000")) / 1e6
+    size = bits_per_second(bitrate) / 8 * (2 * latency + 0.8)
+    return {
+        "sndbuf": str(max(96 * 1024, int(size))),
+        "snddropdelay": "-1",
+        "timeout": "1000000",
+        "connect_timeout": "1500",
+    }
+
+
+def bits_per_second(text: str) -> float:
+    """`800k`, `4M` or plain bits."""
+    units = {"k": 1e3, "M": 1e6}
+    return float(text[:-1]) * units[text[-1]] if text[-1] in units else float(text)
+
+
+def unused(path: Path) -> Path:
+    """A name no file has: what an earlier worker wrote is kept."""
+    candidate, number = path, 1
+    while candidate.exists() and candidate.stat().st_size:
+        number += 1
+        candidate = path.with_stem(f"{path.stem}-{number:03d}")
+    return candidate
