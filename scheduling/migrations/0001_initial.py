@@ -130,7 +130,7 @@ class Migration(migrations.Migration):
                 ('picture_size', models.CharField(default='1280x720', help_text='For the test pattern and DeckLink; a network source is recorded as it comes.', max_length=11, validators=[django.core.validators.RegexValidator('^[1-9][0-9]{1,3}x[1-9][0-9]{1,3}$', 'Like 1280x720.')])),
                 ('video_bitrate', models.CharField(default='4M', help_text='For sources that arrive unencoded.', max_length=6, validators=[django.core.validators.RegexValidator('^[1-9][0-9]{0,4}[kM]$', 'Like 800k or 8M.')])),
                 ('folder_template', models.CharField(default='{project}/{recorder}/{date}', help_text='{project} {recorder} {date} {year} {month} {day} {time} {booking}', max_length=200, validators=[scheduling.recorders.file_names.validate_template])),
-                ('node_labels', models.CharField(blank=True, help_text='Words a node must carry.', max_length=200, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_.=-]*( [a-z0-9][a-z0-9_.=-]*)*$', 'Words of a-z, 0-9, - . = _')])),
+                ('node_labels', models.CharField(blank=True, help_text='Words a node must carry.', max_length=200, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_.=-]*( [a-z0-9][a-z0-9_.=-]*)*$', 'Use labels of a-z, 0-9, - . = _, separated by spaces.')])),
                 ('pad_before_seconds', models.PositiveIntegerField(default=0, validators=[django.core.validators.MaxValueValidator(3600)])),
                 ('pad_after_seconds', models.PositiveIntegerField(default=0, validators=[django.core.validators.MaxValueValidator(3600)])),
                 ('is_active', models.BooleanField(default=True, help_text='An inactive recorder cannot be booked.')),
