@@ -119,4 +119,4 @@ def test_many_workloads_that_choose_the_same_node_at_once_do_not_overfill_it() -
 def test_a_process_node_of_another_machine_is_not_chosen() -> None:
     """R-11: this machine could neither start the workload nor see that it does not start."""
     make("far", address="process", process_home="another-machine:/data/run")
-    assert "is looked after by another machine's scheduler" in refusal(Needs("x:1"))
+    assert "is managed by the scheduler of another machine" in refusal(Needs("x:1"))

@@ -205,8 +205,8 @@ def test_an_edit_replans_only_planned_bookings_and_says_which(evening: Schedule)
     assert len(changes.removed) == 12
     assert {moment.minute for moment in starts(evening)} == {15}
     words = changes.in_words()
-    assert "12 taken back (2026-03-22 20:00:00 CET" in words
-    assert f"1 already begun and left as they are (booking {first.pk})" in words
+    assert "12 removed (2026-03-22 20:00:00 CET" in words
+    assert f"1 already started and not changed (booking {first.pk})" in words
 
 
 def test_a_longer_length_changes_the_bookings_in_place(evening: Schedule) -> None:
@@ -315,7 +315,7 @@ def test_what_somebody_changed_by_hand_survives_an_edit_of_the_rule(evening: Sch
 
     extended.refresh_from_db()
     assert extended.ends_at - extended.starts_at == HOUR * 1.25
-    assert f"1 changed by hand before and left so (booking {extended.pk})" in changes.in_words()
+    assert f"1 edited by hand and not changed (booking {extended.pk})" in changes.in_words()
 
 
 def test_replace_gives_nothing_up_for_a_booking_it_cannot_have(evening: Schedule, camera: Recorder) -> None:

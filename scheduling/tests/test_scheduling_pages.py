@@ -216,7 +216,7 @@ def test_a_schedule_is_saved_planned_and_told_in_words(boss: Client, camera: Rec
 
     change = reverse("admin:scheduling_schedule_change", args=[schedule.pk])
     page = boss.post(change, rule(camera, start_time="20:30"), follow=True).content.decode()
-    assert re.search("1[45] taken back", page)
+    assert re.search("1[45] removed", page)
 
 
 @pytest.mark.parametrize(
