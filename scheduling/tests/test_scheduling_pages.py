@@ -1,4 +1,4 @@
-"""The pages of schedules and bookings: made, refused with a way out, changed, acted on (R-12, R-13, R-19, R-20)."""
+"""The pages of schedules and bookings: create, refuse with an alternative, edit, actions (R-12, R-13, R-19, R-20)."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
@@ -41,7 +41,7 @@ def noon() -> datetime:
 
 
 def form(recorder: Recorder, starts_at: datetime, ends_at: datetime, title: str = "") -> dict[str, Any]:
-    """What the browser sends, in house time."""
+    """The form data a browser sends, in house time."""
     values: dict[str, Any] = {"recorder": recorder.pk, "title": title}
     for name, moment in (("starts_at", starts_at), ("ends_at", ends_at)):
         local = moment.astimezone(house_zone())
@@ -61,7 +61,7 @@ def test_a_booking_is_made_by_form_in_house_time(boss: Client, camera: Recorder,
 def test_a_refused_booking_is_explained_with_a_link_and_the_next_free_slot(
     boss: Client, camera: Recorder, noon: datetime
 ) -> None:
-    """R-13: and following the link fills in the form; nothing is booked by that."""
+    """R-13: following the link fills in the form and books nothing."""
     winner = book(camera, noon, noon + HOUR, now=timezone.now(), by="anna", title="News")
     page = boss.post(reverse("admin:scheduling_booking_add"), form(camera, noon + HOUR / 2, noon + 2 * HOUR, "Film"))
 
@@ -81,7 +81,7 @@ def test_a_refused_booking_is_explained_with_a_link_and_the_next_free_slot(
 
 
 @pytest.mark.parametrize("shift", [timedelta(0), -2 * HOUR])
-def test_an_impossible_window_is_said_beside_its_field(
+def test_an_impossible_window_is_reported_at_its_field(
     boss: Client, camera: Recorder, noon: datetime, shift: timedelta
 ) -> None:
     """S-07."""
@@ -90,7 +90,7 @@ def test_an_impossible_window_is_said_beside_its_field(
     assert not Booking.objects.exists()
 
 
-def test_a_planned_one_can_be_moved_and_a_running_one_gets_another_end(
+def test_a_planned_booking_can_be_moved_and_a_running_one_gets_a_new_end(
     boss: Client, camera: Recorder, noon: datetime
 ) -> None:
     """R-12."""
@@ -124,7 +124,7 @@ def test_a_planned_one_can_be_moved_and_a_running_one_gets_another_end(
         (State.COMPLETED, set()),
     ],
 )
-def test_a_button_is_there_only_where_it_would_work(
+def test_a_button_is_shown_only_where_it_would_work(
     boss: Client, camera: Recorder, noon: datetime, state: str, shown: set[str]
 ) -> None:
     booking = book(camera, noon, noon + HOUR, now=timezone.now())
@@ -157,7 +157,7 @@ def test_extend_skip_restore_and_cancel_by_button(boss: Client, camera: Recorder
     assert AuditEntry.objects.filter(who="boss").count() >= 4
 
 
-def test_actions_on_many_say_what_was_left_as_it_is(boss: Client, camera: Recorder, noon: datetime) -> None:
+def test_bulk_actions_report_the_rows_they_skipped(boss: Client, camera: Recorder, noon: datetime) -> None:
     noon -= 20 * HOUR
     first = book(camera, noon, noon + HOUR, now=timezone.now(), title="One")
     second = book(camera, noon + HOUR, noon + 2 * HOUR, now=timezone.now(), title="Two")
@@ -170,7 +170,7 @@ def test_actions_on_many_say_what_was_left_as_it_is(boss: Client, camera: Record
 @pytest.mark.parametrize(
     "query", ["when=today", "when=next7", "when=past7", "outcome=failed", "outcome=not", "when=nonsense"]
 )
-def test_filters_answer(boss: Client, camera: Recorder, noon: datetime, query: str) -> None:
+def test_filters_work(boss: Client, camera: Recorder, noon: datetime, query: str) -> None:
     book(camera, noon, noon + HOUR, now=timezone.now(), title="Zebras")
     page = boss.get(f"{reverse('admin:scheduling_booking_changelist')}?{query}")
     assert page.status_code == 200
@@ -201,11 +201,11 @@ def rule(recorder: Recorder, **changes: Any) -> dict[str, Any]:
 
 
 def fourteen(schedule: Schedule, state: str) -> bool:
-    """Of the days to come; in the evening one that is open now is there, too."""
+    """Fourteen future bookings; in the evening there is also one that is open now."""
     return schedule.bookings.filter(state=state, starts_at__gt=timezone.now()).count() == 14
 
 
-def test_a_schedule_is_saved_planned_and_told_in_words(boss: Client, camera: Recorder) -> None:
+def test_a_schedule_is_saved_planned_and_described(boss: Client, camera: Recorder) -> None:
     """R-09, R-12."""
     url = reverse("admin:scheduling_schedule_add")
     page = boss.post(url, rule(camera), follow=True).content.decode()
@@ -226,21 +226,21 @@ def test_a_schedule_is_saved_planned_and_told_in_words(boss: Client, camera: Rec
         ({"kind": "cron", "cron": "0 0 31 2 *"}, "No day in the calendar"),
         ({"zone": "Factory"}, "Factory is not one of the available choices"),
         ({"kind": "weekly"}, "Choose at least one day."),
-        ({"start_time": ""}, "At what time does it start?"),
-        ({"length": "0"}, "Between one second and seven days."),
-        ({"until_on": "2025-01-01"}, "The last day comes before the first."),
+        ({"start_time": ""}, "Enter a start time."),
+        ({"length": "0"}, "Enter a length between one second and seven days."),
+        ({"until_on": "2025-01-01"}, "The last day is before the first day."),
         ({"count": "0"}, "greater than or equal to 1"),
         ({"length": "tomorrow"}, "Enter a valid duration."),
     ],
 )
-def test_a_bad_rule_is_explained_beside_its_field(boss: Client, camera: Recorder, changes: dict, words: str) -> None:
+def test_a_bad_rule_is_reported_at_its_field(boss: Client, camera: Recorder, changes: dict, words: str) -> None:
     """S-07: nothing is stored."""
     page = boss.post(reverse("admin:scheduling_schedule_add"), rule(camera, **changes)).content.decode()
     assert words in page
     assert not Schedule.objects.exists()
 
 
-def test_the_form_shows_the_next_ten_and_the_change_days(boss: Client, camera: Recorder) -> None:
+def test_the_form_shows_the_next_ten_windows_and_the_clock_changes(boss: Client, camera: Recorder) -> None:
     page = boss.get(reverse("schedule-preview"), rule(camera, start_time="02:30")).content.decode()
     assert page.count("<tr") == 11
     assert "Every day at 02:30" in page
@@ -250,7 +250,7 @@ def test_the_form_shows_the_next_ten_and_the_change_days(boss: Client, camera: R
     ).content.decode()
     assert "Every Monday, Saturday at 20:15" in weekly
     broken = boss.get(reverse("schedule-preview"), rule(camera, kind="cron", cron="x")).content.decode()
-    assert "Not complete yet." in broken
+    assert "The rule is not complete." in broken
     assert "Fill in" in boss.get(reverse("admin:scheduling_schedule_add")).content.decode()
 
 
@@ -269,8 +269,8 @@ def test_pause_resume_and_delete_by_button(boss: Client, camera: Recorder) -> No
     assert not Schedule.objects.exists()
 
 
-def test_a_foreign_project_sees_none_of_it(camera: Recorder, make_member: Any, noon: datetime) -> None:
-    """S-01: schedules, bookings, their buttons, tonight, import; and a viewer may not press."""
+def test_a_member_of_another_project_sees_nothing(camera: Recorder, make_member: Any, noon: datetime) -> None:
+    """S-01: schedules, bookings, their buttons, tonight, import; and a viewer may not use the buttons."""
     other = Project.objects.create(name="Sport", slug="sport")
     Schedule.objects.create(
         name="Secret show", recorder=camera, kind="daily", first_on=date(2026, 1, 1), start_time=time(1), length=HOUR
@@ -301,8 +301,8 @@ def test_a_foreign_project_sees_none_of_it(camera: Recorder, make_member: Any, n
     assert Client().get(reverse("tonight")).status_code == 302
 
 
-def test_tonight_puts_what_will_not_work_first(boss: Client, camera: Recorder) -> None:
-    """R-20: one page says what will not work tonight and why."""
+def test_tonight_lists_problems_first(boss: Client, camera: Recorder) -> None:
+    """R-20: one page shows tonight's problems and their reasons."""
     now = timezone.now()
     good = book(camera, now + HOUR, now + 2 * HOUR, now=now, title="Good one")
     bad = book(camera, now + 3 * HOUR, now + 4 * HOUR, now=now, title="Bad one")
@@ -318,7 +318,7 @@ def test_tonight_puts_what_will_not_work_first(boss: Client, camera: Recorder) -
     assert "No scheduler is running" in page
 
 
-def test_the_punctuality_ledger_is_kept_per_day(boss: Client, camera: Recorder) -> None:
+def test_punctuality_is_shown_per_day(boss: Client, camera: Recorder) -> None:
     """R-19: p50, p95, p99 and the worst of dispatch and picture."""
     at = datetime(2026, 5, 1, 10, 0, tzinfo=UTC)
     for number in range(100):
@@ -398,13 +398,13 @@ def test_a_calendar_is_read_into_entries_with_their_problems(camera: Recorder) -
         (ICS.replace(b"FREQ=DAILY;COUNT=3", b"FREQ=HOURLY"), "at most 500"),
     ],
 )
-def test_a_bad_calendar_is_refused_in_words(camera: Recorder, content: bytes, words: str) -> None:
+def test_a_bad_calendar_is_refused_with_a_message(camera: Recorder, content: bytes, words: str) -> None:
     """S-07."""
     with pytest.raises(BadCalendar, match=words):
         read_calendar(content, camera, NOW, 92)
 
 
-def test_the_import_page_shows_before_it_books(boss: Client, camera: Recorder) -> None:
+def test_the_import_page_shows_a_preview_before_it_books(boss: Client, camera: Recorder) -> None:
     from django.core.files.uploadedfile import SimpleUploadedFile
 
     day = timezone.now() + timedelta(days=3)
@@ -421,8 +421,8 @@ def test_the_import_page_shows_before_it_books(boss: Client, camera: Recorder) -
     assert "Choose a file." in boss.post(url, {"recorder": camera.pk, "days": 28}).content.decode()
 
 
-def test_the_feed_needs_its_link_and_nothing_else(camera: Recorder, boss: Client, noon: datetime) -> None:
-    """The token is stored only as a hash, shown once, and ended by a new one."""
+def test_the_feed_needs_only_its_link(camera: Recorder, boss: Client, noon: datetime) -> None:
+    """The token is stored only as a hash, shown once, and replaced by a new one."""
     book(camera, noon, noon + HOUR, now=timezone.now(), title="News; tonight, at 8")
     token = make_feed(camera.project, now=timezone.now(), by="anna")
     answer = Client().get(reverse("calendar-feed", args=[token]))
@@ -443,10 +443,8 @@ def test_the_feed_needs_its_link_and_nothing_else(camera: Recorder, boss: Client
     assert "shown only this once" in shown
 
 
-def test_a_page_that_lay_open_changes_only_what_was_changed_on_it(
-    boss: Client, camera: Recorder, noon: datetime
-) -> None:
-    """R-12: Anna opens it, Bert extends, Anna corrects the title: the end is Bert's."""
+def test_saving_an_old_page_changes_only_the_edited_fields(boss: Client, camera: Recorder, noon: datetime) -> None:
+    """R-12: Anna opens the page, Bert extends the booking, Anna saves a new title: Bert's end stays."""
     booking = book(camera, noon, noon + HOUR, now=timezone.now(), title="Nwes")
     shown = form(camera, noon, noon + HOUR, "News")
     shown |= {f"initial-{name}": shown[name] for name in shown if name.startswith(("starts_at", "ends_at"))}
@@ -458,8 +456,8 @@ def test_a_page_that_lay_open_changes_only_what_was_changed_on_it(
     assert (booking.title, booking.ends_at) == ("News", noon + 2 * HOUR)
 
 
-def test_the_list_opens_on_what_is_on_now_and_next(boss: Client, camera: Recorder) -> None:
-    """A fortnight of planned recordings must not bury tonight's; the rest is one click away."""
+def test_the_list_opens_with_current_and_next_bookings(boss: Client, camera: Recorder) -> None:
+    """Two weeks of planned recordings must not hide tonight's; the rest is one click away."""
     now = timezone.now()
     for title, hours in (("Soonest", 1), ("Later", 3), ("Faraway", 72)):
         book(camera, now + hours * HOUR, now + (hours + 1) * HOUR, now=now, title=title)
