@@ -259,7 +259,7 @@ class DockerRuntime(Runtime):
         if address.scheme == "ssh":
             base_url = f"unix://{tunnel.local_socket(self.address, self.keys_dir, settings.NODE_CALL_SECONDS)}"
         if address.scheme in {"unix", "ssh"}:
-            _knock(urlsplit(base_url).path)
+            _check_socket(urlsplit(base_url).path)
         tls: TLSConfig | None = None
         if address.scheme == "tcp":
             pair = (str(self.keys_dir / "cert.pem"), str(self.keys_dir / "key.pem"))
@@ -270,7 +270,7 @@ class DockerRuntime(Runtime):
         return EngineClient(base_url=base_url, version="auto", timeout=settings.NODE_CALL_SECONDS, tls=tls or False)
 
 
-def _knock(path: str) -> None:
+def _check_socket(path: str) -> None:
     """Check that the socket accepts connections: the error is clearer, and the SDK leaks a socket when it fails."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(settings.NODE_CALL_SECONDS)

@@ -37,7 +37,7 @@ class Engine:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The requests sent to the media workers' own ports."""
     words: list[str] = []
     monkeypatch.setattr(stop, "tell", lambda workload, path, body: words.append(path))
@@ -67,11 +67,11 @@ def test_a_channel_that_was_not_replaced_continues_when_its_node_is_back() -> No
     assert engine.stopped == []
 
 
-@pytest.mark.parametrize("why", ["somebody took it over", "not wanted", "a recording", "its port is given away"])
+@pytest.mark.parametrize("why", ["it was replaced", "not wanted", "a recording", "its port is given away"])
 def test_a_workload_that_is_not_needed_is_ended_when_its_node_is_back(why: str) -> None:
     """P-05, R-21: only one sender and one writer at a time."""
     workload = lost("capture" if why == "a recording" else "playout", is_wanted=why != "not wanted")
-    if why == "somebody took it over":
+    if why == "it was replaced":
         workloads.want(
             "channel:1",
             node=workload.node,
@@ -101,16 +101,16 @@ def test_a_workload_that_is_not_needed_is_ended_when_its_node_is_back(why: str) 
 
 @pytest.mark.parametrize(("is_wanted", "words"), [(False, ["/stop"]), (True, [])])
 def test_a_lost_media_worker_is_asked_to_stop_only_if_it_is_not_wanted(
-    is_wanted: bool, words: list[str], told: list[str]
+    is_wanted: bool, words: list[str], sent: list[str]
 ) -> None:
     """P-05, P-06: its engine is down, but the media worker may answer."""
     stop.clean_up(lost(is_wanted=is_wanted), Engine(answers=False))  # type: ignore[arg-type]
-    assert told == words
+    assert sent == words
 
 
-def test_a_stop_reaches_the_media_worker_although_its_engine_is_down(told: list[str]) -> None:
+def test_a_stop_reaches_the_media_worker_although_its_engine_is_down(sent: list[str]) -> None:
     """P-05: a moved or stopped channel must not go on sending (live-restore)."""
     workload = lost(state=State.RUNNING, is_wanted=False, deadline_at=timezone.now() + timedelta(seconds=30))
     stop.stop(workload, Engine(answers=False))  # type: ignore[arg-type]
-    assert told == ["/stop"]
+    assert sent == ["/stop"]
     assert workload.state == State.STOPPING

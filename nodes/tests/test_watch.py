@@ -228,7 +228,7 @@ def test_a_channel_with_hanging_storage_is_left_alone_while_it_sends_frames(
 ) -> None:
     """P-09: its main loop waits for a disk, but frames still go out."""
     workload = channel_on(node("a"), 1)
-    told = {"loop_age_seconds": 60.0, "last_frame_age_seconds": age, "frames": 100}
-    monkeypatch.setattr(watch, "fetch_status", lambda workload, seconds: told)
+    status = {"loop_age_seconds": 60.0, "last_frame_age_seconds": age, "frames": 100}
+    monkeypatch.setattr(watch, "fetch_status", lambda workload, seconds: status)
     watch.watch(term, workload, Engine())  # type: ignore[arg-type]
     assert workload.state == state

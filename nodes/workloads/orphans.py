@@ -11,7 +11,7 @@ from station.term import Term
 
 logger = logging.getLogger(__name__)
 
-# A disk probe removes itself; only one left behind by a crash gets this old.
+# A disk probe is removed by the call that created it; only one left behind by a crash gets this old.
 PATIENCE_SECONDS = {"probe": 30.0}
 FORCE_AFTER_SECONDS = 10.0
 

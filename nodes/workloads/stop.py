@@ -50,11 +50,11 @@ def stop(workload: Workload, runtime: Runtime) -> None:
     except NameTaken:
         _end_without_trace(workload, now)
     except (Unreachable, OutcomeUnknown, Refused) as fault:
-        _ask_the_worker(workload)
-        _note_trouble(workload, redact(str(fault)), now)
+        _ask_media_worker(workload)
+        _note_failed_stop(workload, redact(str(fault)), now)
 
 
-def _ask_the_worker(workload: Workload) -> None:
+def _ask_media_worker(workload: Workload) -> None:
     """The engine does not answer, but the media worker may (live-restore). A channel that was moved must not go on
     sending from its old node."""
     if workload.is_wanted:
@@ -64,7 +64,7 @@ def _ask_the_worker(workload: Workload) -> None:
         logger.info("The engine does not answer; asked the media worker to stop. workload=%s", workload.name)
 
 
-def _take_back(workload: Workload, now: datetime) -> bool:
+def _resume_lost(workload: Workload, now: datetime) -> bool:
     """Return a lost workload to running if its node is back, it never stopped, and nothing replaced it (P-06)."""
     is_spare = workload.state != State.LOST or not workload.is_wanted or not workload.is_fenced
     if is_spare or Workload.objects.filter(owner=workload.owner, generation__gt=workload.generation).exists():
@@ -91,14 +91,14 @@ def clean_up(workload: Workload, runtime: Runtime) -> None:
         observed = runtime.inspect(workload.name)
         if observed is not None and observed.status is Status.RUNNING:
             runtime.check_ours(observed)
-            if not _take_back(workload, now):
+            if not _resume_lost(workload, now):
                 _signal(workload, runtime, now)
             return
         runtime.remove(workload.name)
     except NameTaken:
         logger.warning("A container that is not ours has this name; left it alone. workload=%s", workload.name)
     except RuntimeFault as fault:
-        _ask_the_worker(workload)
+        _ask_media_worker(workload)
         logger.warning(
             "The workload could not be cleaned up yet. workload=%s error=%s", workload.name, redact(str(fault))
         )
@@ -118,7 +118,7 @@ def _signal(workload: Workload, runtime: Runtime, now: datetime) -> None:
     runtime.stop(workload.name, force=force)
     Workload.objects.filter(pk=workload.pk).update(stop_signals=F("stop_signals") + 1, signalled_at=first)
     if workload.deadline_at and now > workload.deadline_at:
-        _note_trouble(workload, "It was asked to stop and is still running.", now)
+        _note_failed_stop(workload, "It was asked to stop and is still running.", now)
 
 
 def _end_without_trace(workload: Workload, now: datetime) -> None:
@@ -127,7 +127,7 @@ def _end_without_trace(workload: Workload, now: datetime) -> None:
     resolve_alert(_alert_key(workload), now=now)
 
 
-def _note_trouble(workload: Workload, error: str, now: datetime) -> None:
+def _note_failed_stop(workload: Workload, error: str, now: datetime) -> None:
     """A stop is retried until confirmed (R-08): alert, extend the deadline, try again. Only a node that is down ends
     the retries."""
     if workload.deadline_at is None or now <= workload.deadline_at:

@@ -38,22 +38,22 @@ def watch(term: Term, workload: Workload, runtime: Runtime) -> None:
         if _has_other_end(status, workload.spec.get("ends_at")):
             status = send_end(workload, workload.spec["ends_at"])
     except CannotOpen as fault:
-        _tell_sealed(workload, str(fault))
-        _look_closer(term, workload, runtime, str(fault), doubt, is_our_fault=True)
+        _alert_sealed(workload, str(fault))
+        _ask_engine(term, workload, runtime, str(fault), doubt, is_our_fault=True)
         return
     except WorkerHangs as silence:
         if is_fenced and doubt is None:
             # The call timed out, so its engine may time out too. The next check comes soon and asks all in parallel.
             _note_miss(workload)
             return
-        _look_closer(term, workload, runtime, str(silence), doubt)
+        _ask_engine(term, workload, runtime, str(silence), doubt)
         return
     except WorkerSilent as silence:
-        _look_closer(term, workload, runtime, str(silence), doubt)
+        _ask_engine(term, workload, runtime, str(silence), doubt)
         return
     term.memory(Heard).note(workload)
     if _hangs(status, is_fenced=is_fenced):
-        _look_closer(
+        _ask_engine(
             term, workload, runtime, f"its main loop has been stuck for {status['loop_age_seconds']:.0f} s", doubt
         )
         return
@@ -98,7 +98,7 @@ def take_heartbeat(workload: Workload, status: dict[str, Any], now: datetime) ->
         setattr(workload, name, value)
 
 
-def _look_closer(
+def _ask_engine(
     term: Term, workload: Workload, runtime: Runtime, silence: str, doubt: Doubt | None, *, is_our_fault: bool = False
 ) -> None:
     """The media worker does not answer: ask its node. A fault on our side is never a reason to end it."""
@@ -110,23 +110,25 @@ def _look_closer(
         observed = doubt.inspect() if doubt else reachability.inspect(workload, runtime)
     except RuntimeFault as fault:
         # The engine may be restarting while the container runs on (live-restore): wait until the deadline.
-        if not is_overdue or _is_on_a_cable(workload, now):
+        if not is_overdue or _must_wait_for_card(workload, now):
             return
         if workload.is_fenced and doubt and doubt.answers(workload.node):
             _end_silent(term, workload, silence, now)  # the machine answers: restart it there
         elif not reachability.seems_to_be_us(workload, now, doubt):
-            _lose(workload, "node_gone", f"Neither the media worker nor its node answers: {redact(str(fault))}", now)
+            _mark_lost(
+                workload, "node_gone", f"Neither the media worker nor its node answers: {redact(str(fault))}", now
+            )
         return
     if observed is None:
-        _lose(workload, "gone", "Its container or process no longer exists.", now)
+        _mark_lost(workload, "gone", "Its container or process no longer exists.", now)
     elif observed.status is not Status.RUNNING:
         finish(workload, observed, runtime)
     elif is_overdue:
         _end_silent(term, workload, silence, now)
 
 
-def _is_on_a_cable(workload: Workload, now: datetime) -> bool:
-    """P-06: it sends through a card in its machine, so no other node can replace it, and it may still be on air."""
+def _must_wait_for_card(workload: Workload, now: datetime) -> bool:
+    """P-06: no other node can replace a workload on a card, and it may still be on air: wait until its deadline."""
     has_patience = workload.deadline_at is not None and now <= workload.deadline_at
     return workload.is_fenced and bool(workload.spec.get("devices")) and has_patience
 
@@ -141,7 +143,7 @@ def _end_silent(term: Term, workload: Workload, silence: str, now: datetime) -> 
         logger.error("Workload is unresponsive and will be ended. workload=%s", workload.name)
 
 
-def _tell_sealed(workload: Workload, fault: str) -> None:
+def _alert_sealed(workload: Workload, fault: str) -> None:
     """Alert that the token cannot be decrypted: SEALING_KEYS differs. The workload itself is fine and continues."""
     raise_alert(
         SEALED,
@@ -169,7 +171,7 @@ def _is_overdue(workload: Workload, now: datetime) -> bool:
     return workload.deadline_at is not None and now > workload.deadline_at
 
 
-def _lose(workload: Workload, reason: str, error: str, now: datetime) -> None:
+def _mark_lost(workload: Workload, reason: str, error: str, now: datetime) -> None:
     if workload.move(State.LOST, now=now, note=error, exit_reason=reason, error=error):
         logger.error("Workload is lost. workload=%s reason=%s", workload.name, reason)
 

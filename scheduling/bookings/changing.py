@@ -102,7 +102,7 @@ def cancel(booking: Booking, *, now: datetime, by: str) -> bool:
             if booking.state in {State.PLANNED, State.ARMED}:
                 moved = booking.move(State.CANCELLED, now=now, by=by, note="cancelled before it started")
                 if moved:
-                    _let_go(booking, now)
+                    _release_resources(booking, now)
             elif booking.may_move(State.CANCELLING):
                 moved = booking.move(State.CANCELLING, now=now, by=by, note="cancelled while it was running")
                 if moved:
@@ -124,7 +124,7 @@ def skip(booking: Booking, *, now: datetime, by: str) -> bool:
         lock(booking.recorder_id)
         if not booking.move(State.SKIPPED, now=now, by=by, note="skipped by hand", skip_reason=Booking.Skip.BY_HAND):
             return False
-        _let_go(booking, now)
+        _release_resources(booking, now)
         if booking.schedule_id and booking.local_start:
             schedule = Schedule.objects.select_for_update().get(pk=booking.schedule_id)
             schedule.exceptions = sorted({*schedule.exceptions, booking.local_start})
@@ -163,7 +163,7 @@ def restore(booking: Booking, *, now: datetime, by: str) -> None:
         raise BookingRefused(str(error)) from error
 
 
-def _let_go(booking: Booking, now: datetime) -> None:
+def _release_resources(booking: Booking, now: datetime) -> None:
     release(booking.owner, now=now)
     padding.give_back(booking.recorder_id, booking.starts_at, booking.ends_at, now)
     resolve_alert(f"preflight:{booking.owner}", now=now, note="the booking was cancelled or skipped")

@@ -183,7 +183,7 @@ def refusal(booking: Booking) -> BookingRefused:
     return BookingRefused(
         f"{recorder} is taken by “{winner}” ({winner.state_word}, "
         f"{house_time(winner.starts_at)} to {house_time(winner.ends_at)}, "
-        f"booked by {winner.requested_by or 'nobody'}). "
+        f"booked by {winner.requested_by or 'an unknown user'}). "
         f"It is free for this length from {house_time(free_at)}.",
         winner=winner,
         free_at=free_at,

@@ -90,7 +90,7 @@ def give_back(recorder_id: int, starts_at: datetime, ends_at: datetime, now: dat
         if neighbour.state not in {State.PLANNED, State.ARMED}:
             opens_at = neighbour.opens_at
         closes_at = max(closes_at, neighbour.ends_at)
-        _grow(neighbour, opens_at, closes_at, now)
+        _restore_padding(neighbour, opens_at, closes_at, now)
 
 
 def give_back_all(recorder_id: int, now: datetime) -> None:
@@ -103,10 +103,10 @@ def give_back_all(recorder_id: int, now: datetime) -> None:
     planned = Booking.objects.filter(recorder_id=recorder_id, state=State.PLANNED).filter(short)
     for booking in planned.select_related("recorder").order_by("starts_at"):
         opens_at, closes_at = fit(booking)
-        _grow(booking, opens_at, closes_at, now)
+        _restore_padding(booking, opens_at, closes_at, now)
 
 
-def _grow(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime) -> None:
+def _restore_padding(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime) -> None:
     """Extend its padding if its port is free then; otherwise leave it."""
     if (opens_at, closes_at) == (booking.opens_at, booking.closes_at):
         return

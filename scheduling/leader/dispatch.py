@@ -74,7 +74,7 @@ class Dispatcher:
         if not self._thread.is_alive() and not self._is_stopping:
             logger.error("The dispatcher thread had ended; starting it again.")
             self._thread = self._start_thread()
-        self._inherit(now)
+        self._take_over(now)
         lead = timedelta(seconds=settings.ARM_AHEAD_SECONDS) + self._launch_ahead
         planned = Booking.objects.filter(state=State.PLANNED).order_by("opens_at")
         upcoming = planned.values_list("opens_at", flat=True).first()
@@ -110,7 +110,7 @@ class Dispatcher:
         self._pool.shutdown(wait=time.monotonic() < deadline)
         self._pool = ThreadPoolExecutor(settings.DISPATCH_THREADS, "dispatch")
 
-    def _inherit(self, now: datetime) -> None:
+    def _take_over(self, now: datetime) -> None:
         """Take over the bookings that older leaders armed, and repeat the starts they began, which is safe."""
         with connection.cursor() as cursor:
             cursor.execute(

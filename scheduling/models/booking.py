@@ -24,7 +24,7 @@ class BookingQuerySet(models.QuerySet["Booking"]):
         return self.filter(state__in=[Booking.State.PLANNED, Booking.State.ARMED], opens_at__lte=moment)
 
     def before_start(self) -> "BookingQuerySet":
-        """Bookings that have not started."""
+        """Planned and armed bookings."""
         return self.filter(state__in=[Booking.State.PLANNED, Booking.State.ARMED])
 
     def to_file(self) -> "BookingQuerySet":

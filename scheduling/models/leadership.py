@@ -17,4 +17,4 @@ class Leadership(models.Model):
         verbose_name_plural = "leadership"
 
     def __str__(self) -> str:
-        return f"epoch {self.epoch}, {self.holder or 'nobody'}"
+        return f"epoch {self.epoch}, {self.holder or 'no leader'}"

@@ -109,7 +109,7 @@ class Recorder(models.Model):
             self.set_secrets({**self._readable_secrets(), **parsed.secrets})
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Remove secrets from the address here too, so that they never reach the database, whoever saves."""
+        """Remove secrets from the address here too, so that no way of saving stores them in plain text."""
         parsed = parse_source(self.source_type, self.address)
         if parsed.secrets or self.secrets_sealed:
             known = {**self._readable_secrets(), **parsed.secrets}

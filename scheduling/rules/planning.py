@@ -56,7 +56,7 @@ def step(term: Term, now: datetime) -> datetime | None:
             plan_ahead(schedule, now)
         except Exception as error:  # one broken schedule must not stop the others, and raises an alert
             logger.exception("A schedule could not be planned. schedule=%s", schedule.pk)
-            _note_trouble(schedule, redact(f"{type(error).__name__}: {error}"), now)
+            _note_planning_error(schedule, redact(f"{type(error).__name__}: {error}"), now)
     due = Schedule.objects.filter(is_paused=False, plan_due_at__isnull=False).order_by("plan_due_at")
     return due.values_list("plan_due_at", flat=True).first()
 
@@ -71,7 +71,7 @@ def plan_ahead(schedule: Schedule, now: datetime) -> Plan:
         lock(schedule.recorder_id)
         if not _is_as_read(schedule):
             return plan  # edited, paused or deleted just now: that edit, or the next turn, plans it
-        after, upcoming = _beginning(schedule, now), None
+        after, upcoming = _plan_after(schedule, now), None
         known = set(schedule.bookings.filter(planned_start_at__gt=after).values_list("planned_start_at", flat=True))
         began = time.monotonic()
         for window in occurrences(schedule.rule, after):
@@ -104,7 +104,7 @@ def _is_as_read(schedule: Schedule) -> bool:
     )
 
 
-def _beginning(schedule: Schedule, now: datetime) -> datetime:
+def _plan_after(schedule: Schedule, now: datetime) -> datetime:
     """Plan from the last planned time, so that windows during an outage show as missed; the first time, from the
     windows that are open now."""
     if schedule.planned_until_at is None:
@@ -149,7 +149,7 @@ def _resolve_conflict(schedule: Schedule, window: Occurrence, refusal: BookingRe
                 return booking
         if schedule.overlap == Schedule.Overlap.REPLACE and refusal.winner is not None:
             with transaction.atomic():  # both or neither: skip no booking if the new one cannot be made
-                _clear_the_way(schedule, window, refusal, now)
+                _skip_conflicting(schedule, window, refusal, now)
                 return _book(schedule, window, window.starts_at, now)
     except BookingRefused as second:
         refusal = second
@@ -160,7 +160,7 @@ def _others(schedule: Schedule, window: Occurrence) -> list[Booking]:
     return in_the_way(draft(schedule.recorder, window.starts_at, window.ends_at, now=window.starts_at, by="", title=""))
 
 
-def _clear_the_way(schedule: Schedule, window: Occurrence, refusal: BookingRefused, now: datetime) -> None:
+def _skip_conflicting(schedule: Schedule, window: Occurrence, refusal: BookingRefused, now: datetime) -> None:
     """Skip the conflicting bookings if all are only planned; otherwise raise the refusal."""
     note = f"replaced by “{schedule}” ({house_time(window.starts_at)})"
     for other in _others(schedule, window):
@@ -197,7 +197,7 @@ def tell_skipped(booking: Booking, reason: str, now: datetime) -> None:
     )
 
 
-def _note_trouble(schedule: Schedule, error: str, now: datetime) -> None:
+def _note_planning_error(schedule: Schedule, error: str, now: datetime) -> None:
     """Plan again later; show the error on the schedule's page and raise an alert."""
     Schedule.objects.filter(pk=schedule.pk).update(plan_due_at=now + timedelta(minutes=1), plan_error=error)
     raise_alert(

@@ -74,7 +74,7 @@ def replan(schedule: Schedule, now: datetime) -> Changes:
                 (changes.moved if window else changes.removed).append(booking.starts_at)
             elif booking.state == State.SKIPPED and booking.skip_reason in REPLANNED_SKIPS:
                 obsolete.append(booking)
-        _take_back(obsolete, now)
+        _delete_unstarted(obsolete, now)
         schedule.planned_until_at = None
         schedule.save(update_fields=["planned_until_at"])
         if not schedule.is_paused:
@@ -103,7 +103,7 @@ def _refresh_policies(schedule: Schedule) -> None:
     )
 
 
-def _take_back(bookings: list[Booking], now: datetime) -> None:
+def _delete_unstarted(bookings: list[Booking], now: datetime) -> None:
     """Delete bookings that never started; the audit log of the schedule keeps a record."""
     states = [State.PLANNED, State.SKIPPED]
     for booking in bookings:
@@ -120,7 +120,7 @@ def discard(schedule: Schedule, now: datetime) -> int:
     with transaction.atomic():
         lock(schedule.recorder_id)
         planned = list(schedule.bookings.filter(state=State.PLANNED).select_related("recorder"))
-        _take_back(planned, now)
+        _delete_unstarted(planned, now)
         return len(planned)
 
 

@@ -113,32 +113,32 @@ def test_step_down_hands_over_without_ending_a_process(scheduler: Any) -> None:
     processes = {process.pid: process for process in (scheduler(), scheduler())}
     first = wait_for_leader(*processes)
     wait_until(lambda: read_status().standbys == 1, 20, "the other scheduler is a standby")
-    told = manage("step_down")
-    assert told.returncode == 0, told.stderr
+    result = manage("step_down")
+    assert result.returncode == 0, result.stderr
     [other] = set(processes) - {first}
-    assert f"pid {other} leads now" in told.stdout
+    assert f"pid {other} leads now" in result.stdout
     assert leader_pid() == other
     assert processes[first].poll() is None
 
 
 def test_step_down_without_a_leader_says_so() -> None:
-    told = manage("step_down")
-    assert told.returncode == 1
-    assert "No scheduler leads" in told.stderr
+    result = manage("step_down")
+    assert result.returncode == 1
+    assert "No scheduler leads" in result.stderr
 
 
 def test_the_status_is_printed_as_text_and_as_json(scheduler: Any) -> None:
     import json
 
-    told = manage("scheduler_status")
-    assert told.returncode == 1
-    assert "No scheduler leads" in told.stdout
+    result = manage("scheduler_status")
+    assert result.returncode == 1
+    assert "No scheduler leads" in result.stdout
 
     process = scheduler()
     wait_for_leader(process.pid)
-    told = manage("scheduler_status", "--json")
-    answer = json.loads(told.stdout)
-    assert (told.returncode, answer["is_leading"], answer["standbys"]) == (0, True, 0)
+    result = manage("scheduler_status", "--json")
+    answer = json.loads(result.stdout)
+    assert (result.returncode, answer["is_leading"], answer["standbys"]) == (0, True, 0)
     assert f"pid {process.pid}" in answer["holder"]
     assert f"pid {process.pid}" in manage("scheduler_status").stdout
 
@@ -146,9 +146,9 @@ def test_the_status_is_printed_as_text_and_as_json(scheduler: Any) -> None:
 def test_once_does_nothing_while_another_scheduler_leads(scheduler: Any) -> None:
     process = scheduler()
     wait_for_leader(process.pid)
-    told = manage("runscheduler", "--once", LEADER_LOCK_TRY_SECONDS="1")
-    assert told.returncode == 1
-    assert "Another scheduler leads" in told.stderr
+    result = manage("runscheduler", "--once", LEADER_LOCK_TRY_SECONDS="1")
+    assert result.returncode == 1
+    assert "Another scheduler leads" in result.stderr
 
 
 @pytest.fixture

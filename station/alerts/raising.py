@@ -22,7 +22,7 @@ def raise_alert(
     subject: str = "",
     project: Project | None = None,
 ) -> Alert:
-    """Raise the alert `key`. If it is open already: count it, update its text, send again only if it is worse."""
+    """Raise the alert `key`. If it is unresolved already: count it, update its text, send again only if it is worse."""
     changes: dict[str, Any] = {"title": title[:200], "text": text, "last_seen_at": now}
     for _ in range(3):  # another raise or resolve may win the race once or twice
         alert = Alert.objects.filter(key=key).exclude(state=Alert.State.RESOLVED).first()
@@ -71,7 +71,7 @@ def acknowledge(alert: Alert, *, now: datetime, by: str) -> bool:
 
 
 def resolve_alert(key: str, *, now: datetime, by: str = SCHEDULER, note: str = "") -> bool:
-    """Resolve the alert `key`. True if it was open."""
+    """Resolve the alert `key`. True if it was unresolved."""
     alert = Alert.objects.filter(key=key).exclude(state=Alert.State.RESOLVED).first()
     return alert is not None and resolve(alert, now=now, by=by, note=note)
 

@@ -102,7 +102,8 @@ def _note_failure(delivery: AlertDelivery, error: str) -> None:
 def _transmit(delivery: AlertDelivery) -> None:
     alert, route = delivery.alert, delivery.route
     if route.channel == AlertRoute.Channel.MAIL:
-        lines = [alert.text, "", f"Raised {house_time(alert.raised_at)}, seen {alert.times_seen} times."]
+        seen = "once" if alert.times_seen == 1 else f"{alert.times_seen} times"
+        lines = [alert.text, "", f"Raised {house_time(alert.raised_at)}, seen {seen}."]
         title = " ".join(f"[Airlock] {delivery.what}: {alert.title}".split())
         send_mail(title, "\n".join(lines), settings.DEFAULT_FROM_EMAIL, [route.target])
         return
