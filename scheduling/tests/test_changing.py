@@ -89,7 +89,7 @@ def test_moving_a_planned_booking_checks_again_whether_the_recorder_is_free(came
     move_window(booking, now + 2 * HOUR, now + 3 * HOUR, now=now, by="anna")
     booking.refresh_from_db()
     assert booking.closes_at == taken.opens_at
-    with pytest.raises(BookingRefused, match="To end it now, stop it"):
+    with pytest.raises(BookingRefused, match="To end the recording now, stop it"):
         change_end(booking, booking.starts_at + HOUR / 2, now=booking.starts_at + HOUR, by="anna")
 
 
