@@ -1,1 +1,1 @@
-"""Machines and what runs on them: nodes, ports, workloads, the Docker and process runtimes, and reconcile."""
+"""Machines and their workloads: nodes, ports, workloads, the Docker and process runtimes, and reconcile."""

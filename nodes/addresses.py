@@ -1,4 +1,4 @@
-"""What a node address may look like, and what it means."""
+"""Read and check node addresses."""
 
 import ipaddress
 import re
@@ -14,7 +14,7 @@ _HOST = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """`scheme` is process, unix, ssh or tcp; `host` is where the worker's own HTTP port is reached."""
+    """`scheme` is process, unix, ssh or tcp; `host` is where the HTTP ports of the media workers are reached."""
 
     scheme: str
     host: str
@@ -30,7 +30,7 @@ class NodeAddress:
 
 
 def is_host(text: str | None) -> bool:
-    """A host name or an IP address; nothing a program could take for an option."""
+    """Is it a host name or an IP address? A text that a program could read as an option is not."""
     if not text:
         return False
     try:
@@ -41,7 +41,7 @@ def is_host(text: str | None) -> bool:
 
 
 def parse_node_address(text: str) -> NodeAddress:
-    """Read and check an address; the error is a sentence for the form field."""
+    """Read and check an address. The ValidationError is shown at the form field."""
     if text == PROCESS:
         return NodeAddress(PROCESS, "127.0.0.1", text)
     try:
@@ -58,11 +58,11 @@ def parse_node_address(text: str) -> NodeAddress:
         if not is_host(parts.hostname):
             raise ValidationError("The host name in the address is not valid.")
         if parts.path not in {"", "/"} or parts.query or parts.fragment or parts.password:
-            raise ValidationError("Only user, host and port may stand in the address.")
+            raise ValidationError("The address may contain only a user, a host and a port.")
         if parts.username and not re.match(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", parts.username):
             raise ValidationError("The user name in the address is not valid.")
         if parts.scheme == "tcp" and (port is None or parts.username):
-            raise ValidationError("An engine over mutual TLS looks like tcp://host:2376.")
+            raise ValidationError("The address of an engine over mutual TLS looks like tcp://host:2376.")
         return NodeAddress(parts.scheme, parts.hostname or "", text)
     raise ValidationError("Use process, unix:///path, ssh://user@host or tcp://host:2376 (mutual TLS).")
 

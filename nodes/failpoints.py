@@ -1,4 +1,4 @@
-"""Named places at which a test may kill this process as kill -9 would. Without the setting they do nothing."""
+"""Named points at which a test can kill this process with SIGKILL. Without the FAILPOINT setting they do nothing."""
 
 import os
 import signal

@@ -1,1 +1,1 @@
-"""Recorders and their bookings: what is recorded when, and the loop that makes it happen."""
+"""Recorders, schedules and bookings, and the loop that starts and stops recordings on time."""

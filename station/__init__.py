@@ -1,1 +1,1 @@
-"""The ground floor: projects and roles, alerts, audit, house time, sealed secrets, the pattern of state machines."""
+"""The base app: projects and roles, alerts, audit, house time, sealed secrets, state machines."""

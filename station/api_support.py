@@ -1,4 +1,4 @@
-"""What the HTTP APIs of the apps share: who may see what, and how a refusal is answered."""
+"""Shared parts of the HTTP APIs: permission checks, saving with an audit row, and error replies."""
 
 from collections.abc import Collection
 from typing import Any, TypeVar
@@ -20,37 +20,37 @@ MOST_ROWS = 200
 
 
 class Answer(Schema):
-    """What came of it, in words."""
+    """The result of a call, as a sentence."""
 
     text: str
 
 
 def visible(rows: models.QuerySet[Row], request: HttpRequest) -> models.QuerySet[Row]:
-    """Of these rows, those the token's person may see (S-01)."""
+    """The rows that the token's user may see (S-01)."""
     meta = rows.model._meta
     return only_visible(rows, request.user, f"{meta.app_label}.view_{meta.model_name}")
 
 
 def one(rows: models.QuerySet[Row], request: HttpRequest, pk: int) -> Row:
-    """404 for what is not there and for what belongs to others."""
+    """One row. 404 if it does not exist, and also if the user may not see it."""
     found: Row = get_object_or_404(visible(rows, request), pk=pk)
     return found
 
 
 def check(request: HttpRequest, permission: str, row: models.Model) -> None:
     if not request.user.has_perm(permission, row):
-        raise HttpError(FORBIDDEN, "You may see it, but not do that.")
+        raise HttpError(FORBIDDEN, "You don't have permission to do that.")
 
 
 def told(outcome: Any) -> Answer:
-    """An outcome of a Start, Stop and the like: in words, or 409 with the reason in words."""
+    """The reply to an action such as Start or Stop: its sentence, or 409 with the reason."""
     if not outcome.is_good:
         raise HttpError(CONFLICT, outcome.text)
     return Answer(text=outcome.text)
 
 
 def project_of(request: HttpRequest, slug: str, permission: str) -> Project:
-    """The project something is to be made in; 404 for one in which the person may not."""
+    """The project in which a new object is created. 404 if the user lacks the permission there."""
     found: Project = get_object_or_404(projects_with(request.user, permission), slug=slug)
     return found
 
@@ -65,7 +65,7 @@ def store(
     where: str = "",
     fields: Collection[str] | None = None,
 ) -> None:
-    """Check right and row, save it (of a change only `fields`), write it down. 422 with every fault in words."""
+    """Check the permission, validate, save (a change writes only `fields`) and audit. 422 lists every error."""
     meta = row._meta
     check(request, permission or f"{meta.app_label}.{verb}_{meta.model_name}", of or row)
     before = audit.values_of(type(row)._base_manager.get(pk=row.pk)) if verb == "change" else {}
@@ -79,7 +79,7 @@ def store(
 
 
 def remove(request: HttpRequest, row: models.Model) -> None:
-    """Delete it and write that down, both or neither. 409 for what something else needs."""
+    """Delete the row and write the audit row in one transaction. 409 if another object still uses it."""
     meta = row._meta
     check(request, f"{meta.app_label}.delete_{meta.model_name}", row)
     try:
@@ -88,7 +88,7 @@ def remove(request: HttpRequest, row: models.Model) -> None:
             row.delete()
     except models.ProtectedError as error:
         needed = ", ".join(sorted({str(each) for each in error.protected_objects})[:3])
-        raise HttpError(CONFLICT, f"It is needed by {needed}.") from error
+        raise HttpError(CONFLICT, f"It cannot be deleted because it is used by {needed}.") from error
 
 
 def _faults(error: ValidationError, where: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Solid badges: word, shape and colour, the same on every page, readable in light and dark."""
+"""State badges: a word, a shape and a colour, the same on every page, readable in light and dark mode."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -31,7 +31,7 @@ def outcome_badge(word: str, value: str, colours: Mapping[str, str]) -> SafeStri
 
 
 def stamp(moment: datetime | None) -> str:
-    """A moment in house time with its zone, or a dash."""
+    """A time in house time with its zone, or a dash."""
     return house_time(moment) if moment else "–"
 
 

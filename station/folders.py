@@ -1,4 +1,4 @@
-"""The folders of the media tree, and names that are safe as one folder or file whatever people typed (S-04)."""
+"""The folders of the media tree, and file names made safe from typed text (S-04)."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ _FORBIDDEN = re.compile(r"[^\w .,()+=@-]+")
 
 
 def safe_part(text: str) -> str:
-    """One folder or file name: letters of any script, digits and a few marks; never hidden, empty or too long."""
+    """One folder or file name: letters of any script, digits and some punctuation; never hidden, empty or too long."""
     text = unicodedata.normalize("NFC", text)
     text = _FORBIDDEN.sub("-", "".join(char for char in text if char.isprintable()))
     text = text.strip(" .-") or "unnamed"

@@ -1,4 +1,4 @@
-"""HTTP to addresses people typed in: only to the outside world, only https or http, no redirects, bounded in time."""
+"""HTTP calls to addresses that users typed in: https or http only, no local addresses, no redirects, a time limit."""
 
 import contextlib
 import http.client
@@ -17,13 +17,13 @@ from django.core.exceptions import ValidationError
 from station.redaction import redact
 
 ANSWER_LIMIT_BYTES = 64 * 1024
-# Where clouds tell machines their secrets, beside the link-local address all of them know.
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Cloud metadata services, which hand out credentials. The usual link-local address is refused separately.
 METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")))
 
 
 class OutboundError(Exception):
-    """The call was refused, failed, or was answered with something other than success."""
+    """The call was refused, failed, or returned a status other than success."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ def check_url_form(url: str) -> None:
     except ValueError as error:
         raise ValidationError("The port in the address is not valid.") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValidationError("Give a complete address that begins with https:// or http://.")
+        raise ValidationError("Enter a complete address that begins with https:// or http://.")
     if parts.username or parts.password:
-        raise ValidationError("Leave user name and password out of the address; use the signing secret.")
+        raise ValidationError("Leave the user name and password out of the address; use the signing secret.")
 
 
 def _unwrapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The IPv4 address that an IPv6 one stands for: mapped, behind 6to4, or behind NAT64."""
+    """The IPv4 address inside an IPv6 address (mapped, 6to4 or NAT64), so that it is checked too."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in NAT64:
@@ -54,7 +54,7 @@ def _unwrapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddr
 
 
 def _address_of(host: str, port: int) -> str:
-    """The numeric address we will really connect to, checked: a name cannot lead us home (S-09)."""
+    """Resolve and check the numeric address to connect to: a host name must not lead to this machine (S-09)."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -66,16 +66,14 @@ def _address_of(host: str, port: int) -> str:
         if any(address.version == network.version and address in network for network in allowed):
             return str(sockaddr[0])
         if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
-            raise OutboundError(f"{host} is an address of this machine or this link ({address}), which is not allowed")
+            raise OutboundError(f"{host} is a local address ({address}), which is not allowed")
         if address in METADATA:
-            raise OutboundError(
-                f"{host} is where a cloud keeps its machines' secrets ({address}), which is not allowed"
-            )
+            raise OutboundError(f"{host} is a cloud metadata service ({address}), which is not allowed")
     return str(found[0][4][0])
 
 
 def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> Answer:
-    """POST once; any status but 2xx is an error, a redirect too."""
+    """POST once. Any status but 2xx is an error, including a redirect."""
     return call("POST", url, body, headers, timeout)
 
 
@@ -88,14 +86,14 @@ def call(
     *,
     also: Collection[int] = (),
 ) -> Answer:
-    """One call; any status but 2xx, or one of `also`, is an error, a redirect too. A file is sent as it is read."""
+    """Call once. Any status but 2xx or one of `also` is an error, including a redirect. A file is streamed."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     address = _address_of(host, port)
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
-        # Connect to the checked address ourselves: a second look-up by the library could answer differently.
+        # Connect to the checked address here: a second name lookup by the library could return another address.
         raw = socket.create_connection((address, port), timeout=timeout)
         if parts.scheme == "https":
             raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
@@ -110,14 +108,14 @@ def call(
     finally:
         connection.close()
     if not 200 <= answer.status < 300 and answer.status not in also:
-        words = redact(answer.body[:200].decode(errors="replace")).strip()
-        raise OutboundError(f"{host} answered {answer.status}{f': {words}' if words else ''}")
+        text = redact(answer.body[:200].decode(errors="replace")).strip()
+        raise OutboundError(f"{host} answered {answer.status}{f': {text}' if text else ''}")
     return answer
 
 
 @contextlib.contextmanager
 def _cut_after(connected: socket.socket, seconds: float) -> Iterator[None]:
-    """The whole answer in so long, status and headers too: a server that drips a byte a second does not hold us."""
+    """Limit the time for the whole response, so that a server sending one byte per second cannot hold the caller."""
 
     def cut() -> None:
         with contextlib.suppress(OSError):
@@ -133,7 +131,7 @@ def _cut_after(connected: socket.socket, seconds: float) -> Iterator[None]:
 
 
 def _read_bounded(response: http.client.HTTPResponse) -> bytes:
-    """So much and no more, and no less than was promised."""
+    """Read up to ANSWER_LIMIT_BYTES. A response shorter than its Content-Length is an error."""
     content = b""
     while len(content) < ANSWER_LIMIT_BYTES:
         block = response.read1(ANSWER_LIMIT_BYTES - len(content))

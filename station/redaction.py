@@ -1,4 +1,4 @@
-"""Keeps secrets out of logs and stored errors: what the worker does to ffmpeg's words, done to ours."""
+"""Removes secrets from log lines and stored errors, by the same rules the media worker uses for ffmpeg's output."""
 
 import logging
 
@@ -6,7 +6,7 @@ from worker.process.redaction import redact
 
 
 class RedactingFilter(logging.Filter):
-    """Applies `redact` to the finished sentence and to the traceback of every log record."""
+    """Applies `redact` to the formatted message and to the traceback of every log record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg = redact(record.getMessage())

@@ -1,9 +1,9 @@
-"""Who may do what where: Django's permissions, given per project by membership.
+"""Permission checks: Django's permissions, granted per project by membership.
 
-- A superuser, or a member of the group `administrator`, may do everything everywhere.
-- Everybody else has, in each project, the permissions of the role she holds there, and nowhere else any.
-- An object without a project is for administrators only; so is everything that has no project at all, unless its
-  model says `is_station_wide = True`, in which case a role that holds the permission in any project is enough.
+- A superuser, or a member of the group `administrator`, may do everything in every project.
+- Any other user has, in each project, the permissions of their role there.
+- An object without a project is for administrators only. So is a model without a project field, unless it sets
+  `is_station_wide = True`: then a role with the permission in any project is enough.
 """
 
 from enum import StrEnum
@@ -38,7 +38,7 @@ def is_administrator(user: Any) -> bool:
 
 
 def permissions_by_project(user: Any) -> dict[int, set[str]]:
-    """project id -> {"app.codename"}; read once per request (the user object is the cache)."""
+    """project id -> {"app.codename"}; read once per request and cached on the user object."""
     if not hasattr(user, "_permissions_by_project"):
         rows = Permission.objects.filter(group__in=user.memberships.values("role")).values_list(
             "group", "content_type__app_label", "codename"
@@ -64,7 +64,7 @@ def projects_with(user: Any, permission: str) -> models.QuerySet[Project]:
 
 
 def only_visible(rows: models.QuerySet[Row], user: Any, permission: str) -> models.QuerySet[Row]:
-    """Of these rows, those the user may see: all for an administrator, else by project."""
+    """The rows that the user may see: all for an administrator, otherwise those of the user's projects."""
     if is_administrator(user):
         return rows
     if getattr(rows.model, "is_station_wide", False):
@@ -74,9 +74,9 @@ def only_visible(rows: models.QuerySet[Row], user: Any, permission: str) -> mode
 
 
 def project_id_of(instance: models.Model) -> int | None:
-    """The project an object belongs to: its own, or that of the object it hangs on (`project_path`)."""
+    """The project an object belongs to: its own, or that of a related object (`project_path`)."""
     path: str = getattr(type(instance), "project_path", "project")
-    if path == "pk":  # it is a project
+    if path == "pk":  # the object is a project
         return int(instance.pk)
     target: Any = instance
     for name in path.split("__"):
@@ -85,7 +85,7 @@ def project_id_of(instance: models.Model) -> int | None:
 
 
 class ProjectBackend(ModelBackend):
-    """Without an object: does she hold the permission anywhere? With one: in that object's project?"""
+    """Without an object: does the user have the permission in any project? With one: in that object's project?"""
 
     def has_perm(self, user_obj: AnyUser, perm: str, obj: models.Model | None = None) -> bool:
         if not user_obj.is_active or user_obj.is_anonymous:

@@ -1,4 +1,4 @@
-"""Secrets at rest: sealed before they reach the database, opened only where they are used."""
+"""Encryption of stored secrets: sealed before they reach the database, opened only where they are used."""
 
 import json
 from functools import lru_cache
@@ -18,7 +18,7 @@ def _box(keys: tuple[str, ...]) -> MultiFernet:
 
 
 def seal(secret: dict[str, Any]) -> str:
-    """One opaque line. An empty secret seals to an empty string, so that a query can tell."""
+    """The encrypted secret as text. An empty secret becomes an empty string, so that a query can find it."""
     if not secret:
         return ""
     return _box(tuple(settings.SEALING_KEYS)).encrypt(json.dumps(secret).encode()).decode()

@@ -1,7 +1,7 @@
-"""The one pattern of all state machines: a table of moves, and `move()`, the only thing that writes a state.
+"""The base class of all state machines: a table of moves, and `move()`, the only function that writes a state.
 
-A move is a compare-and-set UPDATE plus its event row in one transaction. A move the table does not know is a bug and
-raises; zero rows updated means that somebody else was faster, and `move()` returns False.
+A move is a compare-and-set UPDATE plus its event row in one transaction. A move that is not in the table is a bug and
+raises. If no row is updated, another process was faster, and `move()` returns False.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,11 +31,11 @@ class Machine(models.Model):
     """A row with a state. Subclasses declare State, MOVES, DEADLINES, COLOURS and an event model (`events`)."""
 
     MOVES: ClassVar[Mapping[str, Collection[str]]]
-    # How long a state may last before the sweep looks at it. A state may instead set its own deadline when entered.
+    # How long a state may last before the sweep checks it. The caller of `move` may set `deadline_at` instead.
     DEADLINES: ClassVar[Mapping[str, timedelta]] = {}
-    # States that are over though a person may still revive them; those without any move are over in any case.
+    # States that count as over although a person may still leave them. A state without any move is always over.
     OVER: ClassVar[Collection[str]] = ()
-    # The solid badge colour of each state, see static/airlock/badges.css.
+    # The badge colour of each state, see static/airlock/badges.css.
     COLOURS: ClassVar[Mapping[str, str]] = {}
 
     state = models.CharField(max_length=16, editable=False)
@@ -57,13 +57,13 @@ class Machine(models.Model):
 
     @property
     def state_word(self) -> str:
-        """The state as a sentence needs it."""
+        """The state's label in lower case, for use in a sentence."""
         label: str = getattr(self, "State")(self.state).label  # noqa: B009  (each subclass declares its own)
         return label.lower()
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Of a row that is there, only what people edit is written: a form or a program that read it a moment ago must
-        not put back what the machine has moved since. Whoever means another column names it (`update_fields`)."""
+        """For an existing row, write only the editable columns: a form or program that read the row earlier must not
+        undo a move made since. To write another column, name it in `update_fields`."""
         if self.pk is not None and not self._state.adding and kwargs.get("update_fields") is None:
             columns = self._meta.concrete_fields
             kwargs["update_fields"] = [each.name for each in columns if each.editable and not each.primary_key]
@@ -73,9 +73,9 @@ class Machine(models.Model):
         return to in self.MOVES[self.state]
 
     def move(self, to: str, *, now: datetime, by: str = SCHEDULER, note: str = "", **changes: Any) -> bool:
-        """Go from the state this object was read in to `to`, if the row is still there. True if we did it.
+        """Move from the state this object was read in to `to`. False if the row has left that state since.
 
-        "Still there" means the same stay in the state, not only its name: a row that left and came back is another.
+        `state_since_at` is compared too: a row that left the state and came back does not match.
         """
         old = self.state
         if not self.may_move(to):
@@ -98,7 +98,7 @@ class Machine(models.Model):
 
     @classmethod
     def move_batch(cls, pks: Sequence[int], old: str, to: str, **how: Any) -> list[int]:
-        """`move_rows`, answering only whose move it was."""
+        """`move_rows`, returning only the ids of the moved rows."""
         return [row[0] for row in cls.move_rows(pks, old, to, **how)]
 
     @classmethod
@@ -119,12 +119,12 @@ class Machine(models.Model):
         at_most: int | None = None,
         is_noted: bool = True,
     ) -> list[tuple[Any, ...]]:
-        """`move` for many rows in one statement: compare-and-set plus event rows; answers (id, *returning) of each.
+        """`move` for many rows in one statement: compare-and-set plus event rows. Returns (id, *returning) per row.
 
-        `guard` and `changes` are SQL of ours with named parameters from `values`, never words of a user. Unless it is
-        to be durable, the commit is not waited for on the disk: if the server itself crashes, a row is back where it
-        was and is moved once more. With `at_most`, the first so many of `pks` that nobody else is at this moment.
-        Only where the row itself tells the whole story, `is_noted=False` leaves the events out.
+        `guard` and `changes` are SQL from our code with named parameters from `values`, never user input. Without
+        `is_durable` the commit does not wait for the disk: if the server crashes, a row may return to its old state
+        and is moved again. `at_most` limits the move to the first rows of `pks` that are not locked. `is_noted=False`
+        writes no events; use it only where the row itself holds all the facts.
         """
         if to not in cls.MOVES[old]:
             raise IllegalMove(f"{cls._meta.model_name}: {old} -> {to} is not a legal move")
@@ -133,7 +133,7 @@ class Machine(models.Model):
         table, events = cls._meta.db_table, event._meta.db_table
         settings = {"deadline_at": "%(_deadline)s::timestamptz", **changes}
         extra = "".join(f", {name} = {sql}" for name, sql in settings.items())
-        order, free = "ORDER BY id", ""  # whoever locks several locks them in the same order
+        order, free = "ORDER BY id", ""  # every transaction locks in the same order, so that none deadlock
         if at_most is not None:
             order, free = "ORDER BY array_position(%(_pks)s::bigint[], id) LIMIT %(_at_most)s", "SKIP LOCKED"
         answers = "".join(f", {table}.{name}" for name in returning)
@@ -160,16 +160,16 @@ class Machine(models.Model):
 
     @classmethod
     def own(cls, name: str, kind: str) -> str:
-        """For `move_rows`: each row's own element of the array `name`, which goes with the list of rows."""
+        """SQL for `move_rows`: the element of the array `name` at the row's position in `pks`."""
         return f"(%({name})s::{kind}[])[array_position(%(_pks)s::bigint[], {cls._meta.db_table}.id)]"
 
     def remark(self, note: str, *, now: datetime, by: str = SCHEDULER) -> None:
-        """An event without a move: something a person will want to read later."""
+        """Write an event without a move: a note for the row's history."""
         self.events.create(at=now, old=self.state, new=self.state, by=by, note=note)
 
 
 class Event(models.Model):
-    """What happened to one machine, append-only. Subclasses add the foreign key `subject` (related name `events`)."""
+    """The history of one machine, append-only. Subclasses add the foreign key `subject` (related name `events`)."""
 
     at = models.DateTimeField()
     old = models.CharField(max_length=16)

@@ -1,8 +1,8 @@
-"""What a leader remembers during its term: made when it takes the lead, thrown away when it loses it.
+"""The leader's memory for one term: created when it becomes leader, discarded when it stops being leader.
 
-The loop makes one Term and passes it to every step. A step that has to remember something between two turns declares a
-class for it and asks the term for its one object of that class, so no module keeps state of its own and a new term
-starts with nothing. A web process that acts by hand has no term of office: it uses a fresh `Term()` with epoch 0.
+The loop creates one Term and passes it to every step. A step that must remember something between two turns declares a
+class for it and asks the term for its object of that class. So no module keeps state, and a new term starts empty. A
+web process that acts for a user has no term: it uses a new `Term()` with epoch 0.
 """
 
 import threading
@@ -12,7 +12,7 @@ Memory = TypeVar("Memory")
 
 
 class Term:
-    """The epoch of one leader, and what its steps remember. Safe to use from the threads that act for it."""
+    """One leader's epoch and the memory of its steps. Safe to use from several threads."""
 
     def __init__(self, epoch: int = 0) -> None:
         self.epoch = epoch
@@ -21,7 +21,7 @@ class Term:
         self._ended = threading.Event()
 
     def memory(self, kind: type[Memory]) -> Memory:
-        """This term's one object of that class, made without arguments when it is first asked for."""
+        """This term's object of that class, created without arguments on first use."""
         with self._lock:
             if kind not in self._memories:
                 self._memories[kind] = kind()
@@ -29,7 +29,7 @@ class Term:
             return found
 
     def keep(self, thing: object) -> None:
-        """Remember an object that somebody else made; `kept` finds it by its class."""
+        """Store an object that was created elsewhere; `kept` finds it by its class."""
         with self._lock:
             self._memories[type(thing)] = thing
 
@@ -43,5 +43,5 @@ class Term:
         return self._ended.is_set()
 
     def end(self) -> None:
-        """The lead is lost or given back. Threads that still act for this term stop at their next check."""
+        """Mark the term as over. Threads that still act for it stop at their next check."""
         self._ended.set()

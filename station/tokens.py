@@ -1,4 +1,4 @@
-"""API tokens: made, shown once, found again by their hash."""
+"""API tokens: created, shown once, looked up by their hash."""
 
 import hashlib
 import secrets
@@ -12,17 +12,17 @@ from ninja.security import HttpBearer
 from station.clock import database_now
 from station.models import ApiToken
 
-# How often the last use is written down.
+# `last_used_at` is written at most this often.
 NOTED_EVERY = timedelta(minutes=1)
 
 
 def hash_of(token: str) -> str:
-    """Tokens are long and random: a plain hash cannot be guessed back."""
+    """A plain hash is enough: tokens are long and random, so they cannot be guessed from it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def make(user: User, name: str, *, now: datetime, by: str) -> tuple[ApiToken, str]:
-    """The row, and the token that is never known again."""
+    """The row, and the token itself, which is not stored anywhere."""
     token = secrets.token_urlsafe(32)
     row = ApiToken.objects.create(user=user, name=name, token_hash=hash_of(token), created_at=now, created_by=by)
     return row, token
@@ -39,7 +39,7 @@ def user_of(token: str) -> User | None:
 
 
 class TokenAuth(HttpBearer):
-    """`Authorization: Bearer …`. No cookie counts here, so nothing can be forged from a page."""
+    """`Authorization: Bearer …`. Cookies are ignored, so a web page cannot forge a request."""
 
     def authenticate(self, request: Any, token: str) -> User | None:
         user = user_of(token)

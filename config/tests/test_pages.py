@@ -160,10 +160,10 @@ def test_bad_fields_are_explained_and_nothing_is_stored(admin_user: User, projec
 
     for sentence in (
         "An SRT passphrase has 10 to 79 characters.",
-        "Like 1280x720.",
+        "Enter a size like 1280x720.",
         "{nonsense} is not known.",
         "less than or equal to 3600",
-        "Words of a-z",
+        "Use labels of a-z",
     ):
         assert sentence in page, sentence
     assert not Recorder.objects.exists()

@@ -1,1 +1,1 @@
-"""The machines themselves: health, placement, ports, and the threads that call them."""
+"""Machines: health checks, placement, ports, and the threads that call them."""

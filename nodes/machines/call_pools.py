@@ -1,4 +1,4 @@
-"""Two small pools of threads for each node: one that hangs delays only itself, and starts never queue behind looks."""
+"""Two thread pools per node: a node that hangs delays only itself, and starts do not queue behind checks."""
 
 import logging
 import threading
@@ -10,12 +10,12 @@ from django.db import close_old_connections, connections
 logger = logging.getLogger(__name__)
 
 THREADS_PER_NODE = 4
-# Looks may hang, each until its time is up: on a node that is gone all of them at once (P-03).
+# A check may hang until its time limit; on a node that is gone, all of them hang at once (P-03).
 LOOKS_PER_NODE = 16
 
 
 class NodePools:
-    """At most one task of a kind under way per node; a second one of that kind is not queued but left out."""
+    """Runs at most one task of a kind per node; a second one of that kind is dropped, not queued."""
 
     def __init__(self) -> None:
         self._pools: dict[tuple[int, bool], ThreadPoolExecutor] = {}
@@ -25,10 +25,10 @@ class NodePools:
     def submit(
         self, node_id: int, kind: str, task: Callable[[], object], *, is_urgent: bool = False
     ) -> Future[None] | None:
-        """Run `task` on the node's pool unless its predecessor of the same kind is still at it.
+        """Run `task` on the node's pool unless an earlier task of the same kind is still running.
 
-        What starts or ends something is urgent and has threads of its own: dozens of looks at what runs well anyway,
-        each slow on a busy machine, must not stand before it.
+        Starts and stops are urgent and have their own threads: dozens of checks of healthy workloads, each slow on a
+        busy machine, must not delay them.
         """
         with self._lock:
             running = self._busy.get((node_id, kind))
@@ -45,7 +45,7 @@ class NodePools:
             return future
 
     def wait_idle(self, seconds: float) -> bool:
-        """Give what is under way a moment; True if nothing is any more. For a single turn; the loop never waits."""
+        """Wait up to `seconds` for running tasks; True if all have ended. For a single turn; the loop never waits."""
         with self._lock:
             futures = list(self._busy.values())
         return not wait(futures, timeout=seconds).not_done
@@ -61,7 +61,7 @@ def _guarded(kind: str, task: Callable[[], object]) -> None:
     close_old_connections()
     try:
         task()
-    except Exception:  # one node's trouble, whatever it is, must not end the thread for the others
+    except Exception:  # one failing task must not end the thread for the others
         logger.exception("A node task failed. kind=%s", kind)
     finally:
         connections.close_all()

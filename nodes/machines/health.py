@@ -1,4 +1,4 @@
-"""Is each node there? Asked every few seconds, all nodes at once; three misses make it down, one answer makes it up."""
+"""Health checks of the nodes, every few seconds and in parallel: three misses mean down, one answer means up."""
 
 import logging
 import time
@@ -28,7 +28,7 @@ DUE_SQL = "SELECT min(COALESCE(next_check_at, clock_timestamp())) FROM nodes_nod
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Check the nodes that are due, in parallel; answer when the next one is."""
+    """Check the nodes that are due, in parallel; return when the next check is due."""
     wakes = []
     for node in Node.objects.all():
         if node.is_elsewhere(here()):
@@ -48,7 +48,7 @@ def check_by_id(pk: int) -> None:
 
 
 def check(node: Node) -> bool:
-    """Ask the node once and write down the outcome. True if it answered."""
+    """Check the node once and store the result. True if it answered."""
     try:
         version = runtime_for(node).ping()
     except RuntimeFault as fault:
@@ -67,7 +67,7 @@ def check(node: Node) -> bool:
         with transaction.atomic():
             if node.move(Node.State.UP, now=now, note=version, last_error="", **changes):
                 logger.info("Node is up. node=%s version=%s", node.name, version)
-                resolve_alert(f"node_down:{node.pk}", now=now, note="it answers again")
+                resolve_alert(f"node_down:{node.pk}", now=now, note="the node answers again")
                 resolve_alert("nodes_vanished", now=now, note=f"{node.name} answers again")
     else:
         Node.objects.filter(pk=node.pk).update(**changes)
@@ -78,14 +78,14 @@ def check(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class RollCall:
-    """All nodes asked at once whether they are there. Only asked, not noted."""
+    """A ping of all nodes at the same time. The results are not stored."""
 
     nodes: list[Node]
     answers: "dict[Future[str], Node]"
     began: float
 
     def missing(self, seconds: float) -> list[Node]:
-        """Those that did not answer within so many seconds of being asked."""
+        """The nodes that did not answer within `seconds` of the ping."""
         done, _ = wait(self.answers, timeout=max(0.0, self.began + seconds - time.monotonic()))
         return [node for answer, node in self.answers.items() if answer not in done or answer.exception() is not None]
 
@@ -99,7 +99,7 @@ def call_roll() -> RollCall:
 
 
 def check_disk(node: Node) -> None:
-    """How much room is left. A node that cannot say keeps its last figure and says why."""
+    """Read the free disk space. If that fails, the node keeps its last figure and shows the error."""
     now = database_now()
     try:
         disk = runtime_for(node).free_disk()
@@ -107,7 +107,7 @@ def check_disk(node: Node) -> None:
         Node.objects.filter(pk=node.pk).update(disk_checked_at=now, last_error=redact(str(fault)))
         raise_alert(
             f"node_disk:{node.pk}",
-            f"The disk of node {node.name} cannot be read",
+            f"The free disk space of node {node.name} cannot be read",
             now=now,
             text=redact(str(fault)),
             subject=f"node:{node.pk}",
@@ -139,7 +139,7 @@ def _note_miss(node: Node, error: str) -> None:
             f"Node {node.name} does not answer",
             now=now,
             severity=Severity.CRITICAL,
-            text=f"{error}\nWhat runs there may still be running; nothing new is placed on it.",
+            text=f"{error}\nIts workloads may still be running. Nothing new is placed on this node. Check the machine.",
             subject=f"node:{node.pk}",
         )
 

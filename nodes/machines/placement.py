@@ -1,4 +1,4 @@
-"""Which node gets the work: healthy, schedulable, with the labels, the port and the room; and if none, why not."""
+"""Choose the node for a workload: healthy, with the labels, the port and the disk space; or explain why none fits."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,20 +14,20 @@ MEGABYTE = 1024 * 1024
 
 
 class NoPlace(Exception):
-    """No node can take it; the text says for each node why."""
+    """No node can take the workload; the text gives the reason for each node."""
 
 
 class NodeFull(NoPlace):
-    """The node that was chosen has filled up since: choose again."""
+    """The chosen node has become full since: choose again."""
 
 
-# How often a place is looked for anew when others were faster, before it counts as none.
+# How often a caller chooses again when other workloads filled the node first.
 TRIES = 4
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What the work asks of a node. Ports are (kind, number)."""
+    """The requirements of a workload. Ports are (kind, number)."""
 
     owner: str
     labels: frozenset[str] = frozenset()
@@ -40,7 +40,7 @@ class Needs:
 
 
 def choose(needs: Needs, now: datetime) -> Node:
-    """The fitting node with the fewest workloads. A node to avoid is taken only if there is no other."""
+    """The suitable node with the fewest workloads. A node to avoid is chosen only if there is no other."""
     live = Count("workloads", filter=Q(workloads__state__in=Workload.live_states()))
     nodes = Node.objects.annotate(live_workloads=live)
     if needs.node is not None:
@@ -64,17 +64,17 @@ def _rank(node: Node, needs: Needs) -> tuple[bool, bool, int, str]:
 
 
 def lacks_room(node: Node, needs: Needs) -> bool:
-    """Less is free than the work will need by the forecast. Such a node is taken only if there is no other (R-18)."""
+    """Is less disk free than the forecast needs? Such a node is chosen only if there is no other (R-18)."""
     return node.free_bytes is not None and node.free_bytes < needs.room_bytes
 
 
 def why_not(node: Node, needs: Needs, now: datetime) -> str:  # noqa: PLR0911  a return for each reason
-    """Empty if the node can take the work, else the reason for people."""
+    """Empty if the node can take the workload, otherwise the reason."""
     missing = needs.labels - node.label_set
     if missing:
         return f"lacks the label {', '.join(sorted(missing))}"
     if node.is_elsewhere(here()):
-        return "is looked after by another machine's scheduler"
+        return "is managed by the scheduler of another machine"
     if node.is_draining:
         return "is being drained"
     if node.state == Node.State.DOWN:

@@ -1,4 +1,4 @@
-"""Hold ports: one holder at a time, guarded by the database; a refusal names the holder (R-14)."""
+"""Port reservations: one holder at a time, enforced by the database; a refusal names the holder (R-14)."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from station.models import Project
 
 
 class PortTaken(Exception):
-    """Somebody else holds it then; the text names who and until when."""
+    """Another owner holds the port at that time; the text names the holder and the end."""
 
     def __init__(self, port: Port, winner: Reservation | None) -> None:
         self.port, self.winner = port, winner
@@ -22,7 +22,7 @@ class PortTaken(Exception):
 
 
 def port_of(node: Node, kind: str, number: int) -> Port:
-    """The port's row; network ports need no one to register them first."""
+    """The port's row, created on first use."""
     return Port.objects.get_or_create(node=node, kind=kind, number=number)[0]
 
 
@@ -35,11 +35,11 @@ def reserve(
     ends_at: datetime | None,
     project: Project | None = None,
 ) -> Reservation:
-    """Hold the port, or raise PortTaken. Reserving what the same owner already holds changes its times."""
+    """Reserve the port, or raise PortTaken. If the same owner holds it already, change the times."""
     own = Reservation.objects.standing().filter(port=port, owner=owner).first()
     try:
         with transaction.atomic():
-            # One after the other: inserts that wait for each other at the exclusion constraint would deadlock.
+            # The lock makes writers queue: inserts that wait for each other at the exclusion constraint deadlock.
             Port.objects.select_for_update(no_key=True).get(pk=port.pk)
             if own:
                 own.starts_at, own.ends_at = starts_at, ends_at
@@ -54,13 +54,13 @@ def reserve(
 
 
 def reserve_times(owner: str, *, starts_at: datetime, ends_at: datetime) -> None:
-    """Whatever the owner holds, he holds it from then to then; raises PortTaken if somebody else is in the way."""
+    """Change the times of all the owner's reservations. Raises PortTaken if another owner holds a port then."""
     for held in Reservation.objects.standing().filter(owner=owner).select_related("port"):
         reserve(held.port, owner=owner, holder=held.holder, starts_at=starts_at, ends_at=ends_at)
 
 
 def release(owner: str, *, now: datetime, except_port: Port | None = None) -> int:
-    """Let go of everything the owner holds (but for one port, which it goes on to hold)."""
+    """Release all the owner's reservations, except that of `except_port`."""
     held = Reservation.objects.standing().filter(owner=owner)
     if except_port is not None:
         held = held.exclude(port=except_port)

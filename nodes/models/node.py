@@ -1,4 +1,4 @@
-"""A machine that runs containers, or this machine running plain processes."""
+"""Nodes: machines that run containers, or this machine running plain processes."""
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -7,7 +7,9 @@ from django.db import models
 from nodes.addresses import NodeAddress, is_host, parse_node_address, validate_node_address
 from station.states import Event, Machine
 
-label_validator = RegexValidator(r"^[a-z0-9][a-z0-9_.=-]*( [a-z0-9][a-z0-9_.=-]*)*$", "Words of a-z, 0-9, - . = _")
+label_validator = RegexValidator(
+    r"^[a-z0-9][a-z0-9_.=-]*( [a-z0-9][a-z0-9_.=-]*)*$", "Use labels of a-z, 0-9, - . = _, separated by spaces."
+)
 
 
 class Node(Machine):
@@ -35,7 +37,7 @@ class Node(Machine):
     control_host = models.CharField(
         max_length=200,
         blank=True,
-        help_text="Where this node's workers answer over HTTP, if not at the host of the address.",
+        help_text="The host at which this node's media workers answer over HTTP, if it differs from the address.",
     )
     control_port_from = models.PositiveIntegerField(
         default=9600, validators=[MinValueValidator(1024), MaxValueValidator(65000)]
@@ -45,33 +47,37 @@ class Node(Machine):
     )
     media_dir = models.CharField(
         max_length=400,
-        validators=[RegexValidator(r"^/(?!.*(^|/)\.\.(/|$)).+", "Give a folder with its whole path, like /srv/media.")],
-        help_text="The folder on that machine which its workers write to.",
+        validators=[RegexValidator(r"^/(?!.*(^|/)\.\.(/|$)).+", "Enter the full path of a folder, like /srv/media.")],
+        help_text="The folder on that machine to which its media workers write.",
     )
     seen_dir = models.CharField(
         "seen here at",
         max_length=400,
         blank=True,
-        validators=[RegexValidator(r"^/(?!.*(^|/)\.\.(/|$)).+", "Give a folder with its whole path, like /mnt/media.")],
-        help_text="Where the web and the workers see that folder (a mount). Empty: at the same path.",
+        validators=[RegexValidator(r"^/(?!.*(^|/)\.\.(/|$)).+", "Enter the full path of a folder, like /mnt/media.")],
+        help_text="The path at which the web and the job workers see that folder (a mount). "
+        "Leave empty if it is the same.",
     )
     labels = models.CharField(
-        max_length=200, blank=True, validators=[label_validator], help_text="Words, e.g. studio-a decklink"
+        max_length=200,
+        blank=True,
+        validators=[label_validator],
+        help_text="Labels separated by spaces, e.g. studio-a decklink",
     )
     network = models.CharField(
         max_length=60,
         default="host",
         validators=[
-            RegexValidator(r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$", "The name of a Docker network, like host or bridge.")
+            RegexValidator(r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$", "Enter the name of a Docker network, like host or bridge.")
         ],
-        help_text="Docker network of the workers. host is right for multicast and listeners.",
+        help_text="The Docker network of the media workers. Use host for multicast and listeners.",
     )
     max_workloads = models.PositiveIntegerField(default=16)
     is_draining = models.BooleanField(
-        default=False, help_text="Gets no new work. What runs there runs on to its own end."
+        default=False, help_text="The node gets no new work. Running workloads continue until they end."
     )
 
-    # Of a process node: the machine and folder whose processes it means. Nobody else can look after it.
+    # For a process node: the machine and data folder of its processes. Only that machine can manage it.
     process_home = models.CharField(max_length=300, blank=True, editable=False)
     missed_checks = models.PositiveIntegerField(default=0, editable=False)
     next_check_at = models.DateTimeField(null=True, editable=False)
@@ -100,7 +106,7 @@ class Node(Machine):
         return parse_node_address(self.address)
 
     def is_elsewhere(self, here: str) -> bool:
-        """A process node of another machine or another data folder: not ours to judge or to touch."""
+        """Is it a process node of another machine or data folder? This machine cannot check or change it."""
         return self.parsed_address.is_process and self.process_home not in {"", here}
 
     @property

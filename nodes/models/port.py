@@ -1,4 +1,4 @@
-"""Things only one user may hold at a time on a node, and who holds them when."""
+"""Ports of a node, which only one owner may hold at a time, and their reservations."""
 
 from datetime import datetime
 
@@ -26,7 +26,7 @@ class Port(models.Model):
     class Meta:
         ordering = ["node", "kind", "number"]
         constraints = [
-            # One row stands for one physical thing, or the guard below would guard two.
+            # One row per physical port: the exclusion constraint below works per row.
             models.UniqueConstraint(fields=["node", "kind", "number"], name="port_once_per_node")
         ]
 
@@ -49,7 +49,7 @@ class Reservation(models.Model):
     project = models.ForeignKey("station.Project", null=True, on_delete=models.SET_NULL, related_name="+")
     port = models.ForeignKey(Port, on_delete=models.CASCADE, related_name="reservations")
     owner = models.CharField(max_length=60)
-    holder = models.CharField(max_length=200, help_text="The owner as people know it.")
+    holder = models.CharField(max_length=200, help_text="The name of the owner.")
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField(null=True, blank=True)
     released_at = models.DateTimeField(null=True, blank=True)
@@ -74,7 +74,7 @@ class Reservation(models.Model):
             ),
         ]
         indexes = [
-            # Release and look-up by owner.
+            # Reservations are found and released by owner.
             models.Index(fields=["owner"], condition=Q(released_at=None), name="reservation_of_owner")
         ]
 

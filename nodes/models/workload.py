@@ -1,4 +1,4 @@
-"""One container or process we asked a node to run."""
+"""Workloads: containers or processes that Airlock asked a node to run."""
 
 from datetime import datetime, timedelta
 
@@ -15,7 +15,7 @@ class WorkloadQuerySet(models.QuerySet["Workload"]):
         return self.filter(state__in=Workload.live_states())
 
     def to_look_at(self) -> "WorkloadQuerySet":
-        """What reconcile cares for: everything alive, and the ended whose container is not yet known to be gone."""
+        """The rows reconcile checks: live workloads, and ended ones whose container is not yet removed."""
         return self.filter(removed_at=None)
 
     def of(self, owner: str) -> "WorkloadQuerySet":
@@ -45,7 +45,7 @@ class Workload(Machine):
     DEADLINES = {
         State.REQUESTED: timedelta(seconds=20),
         State.STARTING: timedelta(seconds=30),
-        State.RUNNING: timedelta(seconds=30),  # pushed ahead by every heartbeat
+        State.RUNNING: timedelta(seconds=30),  # each heartbeat extends it
         State.STOPPING: timedelta(seconds=30),
     }
     COLOURS = {
@@ -62,27 +62,27 @@ class Workload(Machine):
     project = models.ForeignKey("station.Project", null=True, on_delete=models.SET_NULL, related_name="+")
     node = models.ForeignKey("nodes.Node", on_delete=models.PROTECT, related_name="workloads")
     name = models.CharField(max_length=120, unique=True)
-    program = models.CharField(max_length=20)  # what of worker/ it runs: "capture"
+    program = models.CharField(max_length=20)  # the program of worker/: "capture"
     spec = models.JSONField(default=dict)
     secrets_sealed = models.TextField(blank=True, editable=False)
     control_port = models.PositiveIntegerField()
     is_wanted = models.BooleanField(default=True)
-    # How it is supervised (nodes.workloads.supervision says what each of these means).
+    # The supervision policy; nodes.workloads.supervision explains each field.
     poll_seconds = models.FloatField(default=2.0)
     silence_seconds = models.FloatField(null=True)
     is_fenced = models.BooleanField(default=False)
     memory_mb = models.PositiveIntegerField(default=1024)
     epoch = models.BigIntegerField(default=0)
 
-    # One actor at a time talks to the runtime about this row; a crashed one's lease expires (nodes.workloads).
+    # One actor at a time calls the runtime for this row. The lease of a crashed actor expires (nodes.workloads).
     leased_until_at = models.DateTimeField(null=True, editable=False)
-    # Which leader's process holds it (0: a web process). A newer leader need not wait for a dead one's lease.
+    # The epoch of the leader that holds the lease (0: a web process). A newer leader ignores an older one's lease.
     lease_epoch = models.BigIntegerField(default=0, editable=False)
     created_at = models.DateTimeField()
     called_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     heartbeat_at = models.DateTimeField(null=True)
-    # Looks in a row without an answer (P-04).
+    # Consecutive checks without an answer (P-04).
     missed_looks = models.PositiveIntegerField(default=0)
     progress_at = models.DateTimeField(null=True)
     progress = models.JSONField(default=dict)
@@ -99,9 +99,9 @@ class Workload(Machine):
     class Meta:
         ordering = ["-created_at", "-id"]
         constraints = [
-            # A second start of the same thing is the same start.
+            # A repeated start of the same generation finds this row.
             models.UniqueConstraint(fields=["owner", "generation"], name="workload_once_per_generation"),
-            # Two live workers of a node never share a control port.
+            # Two live media workers of a node never share a control port.
             models.UniqueConstraint(
                 fields=["node", "control_port"],
                 condition=Q(state__in=["requested", "starting", "running", "stopping"]),
@@ -109,7 +109,7 @@ class Workload(Machine):
             ),
         ]
         indexes = [
-            # Reconcile asks each node for what is not finished and cleaned up.
+            # Reconcile queries the workloads that are not removed yet.
             models.Index(fields=["node"], condition=Q(removed_at=None), name="workload_to_look_at"),
         ]
 
@@ -127,7 +127,7 @@ class Workload(Machine):
 
     @property
     def is_settled(self) -> bool:
-        """It runs and shall run: there is nothing to do but to look at it now and then."""
+        """Is it running and wanted? Then it only needs regular checks."""
         return self.is_wanted and self.state == self.State.RUNNING
 
 

@@ -1,4 +1,4 @@
-"""Two ways to run a media worker behind one small interface: `docker` and `process`."""
+"""Runtimes that run media workers behind one interface: `docker`, `process`, and `simulated` for rehearsals."""
 
 import socket
 from functools import lru_cache
@@ -15,7 +15,7 @@ from station.models import Installation
 
 
 def installation() -> str:
-    """The id that labels everything we create; constant for one database."""
+    """The id that labels every container we create; constant for one database."""
     return Installation.current().identity.hex
 
 
@@ -28,12 +28,12 @@ def _machine() -> str:
 
 
 def here() -> str:
-    """This machine and this data folder, as a process node remembers them."""
+    """This machine and this data folder, as stored in a process node."""
     return f"{_machine()}:{settings.DATA_DIR / 'run'}"[:300]
 
 
 def runtime_for(node: Node) -> Runtime:
-    """The runtime that reaches this node. Cheap: connections are kept per thread inside."""
+    """The runtime for this node. Cheap: connections are kept per thread."""
     world = simulated.current_world()
     if world is not None:
         return simulated.SimulatedRuntime(world, node.name)

@@ -1,4 +1,4 @@
-"""What every runtime can do, the values that cross the boundary, and the one family of errors that does."""
+"""The interface of every runtime, with the values and exceptions that cross it."""
 
 import contextlib
 import time
@@ -10,27 +10,27 @@ from functools import cached_property
 
 
 class RuntimeFault(Exception):
-    """Something about a node or a container went wrong; the text is for a person."""
+    """A call about a node or a container failed; the text is shown to people."""
 
 
 class Unreachable(RuntimeFault):
-    """The node does not answer at all: nothing was done."""
+    """The node does not answer: nothing was done."""
 
 
 class OutcomeUnknown(RuntimeFault):
-    """The call ran out of time after it was sent: it may have been, or may yet be, carried out. Look again by name."""
+    """The call timed out after it was sent: it may have been, or may still be, carried out. Inspect the name again."""
 
 
 class NameTaken(RuntimeFault):
-    """Something that is not ours has this name. Never touch it."""
+    """A container that Airlock did not start has this name. Never touch it."""
 
 
 class Refused(RuntimeFault):
-    """The node answered, and said no."""
+    """The node answered and refused the call."""
 
 
 class ImageMissing(Refused):
-    """The worker image is not on that node."""
+    """The media worker image is not on that node."""
 
 
 class Status(StrEnum):
@@ -41,7 +41,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Identity:
-    """What a container says of itself: by this we know our own."""
+    """The labels of a container, by which we recognise our own."""
 
     installation: str
     owner: str
@@ -51,7 +51,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Launch:
-    """All a runtime needs to start a worker. `config` is secret: it goes in through standard input and nowhere else."""
+    """Everything a runtime needs to start a media worker. `config` is secret: pass it through standard input only."""
 
     name: str
     identity: Identity
@@ -64,7 +64,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Observed:
-    """One container or process as it is now."""
+    """The current status of one container or process."""
 
     name: str
     identity: Identity | None
@@ -81,14 +81,14 @@ class Disk:
 
 
 class Runtime(ABC):
-    """Every call is bounded in time, may be repeated, and touches only what carries our installation's label."""
+    """Every call has a time limit, can be repeated, and touches only containers with our installation's label."""
 
     def __init__(self, installation: Callable[[], str]) -> None:
         self._read_installation = installation
 
     @cached_property
     def installation(self) -> str:
-        """Our label. Read when it is needed: most checks speak with the media worker alone."""
+        """Our label. Read on first use, because most checks call only the media worker."""
         return self._read_installation()
 
     @abstractmethod
@@ -97,52 +97,52 @@ class Runtime(ABC):
 
     @abstractmethod
     def free_disk(self) -> Disk:
-        """Room in the media folder of the node."""
+        """The free disk space of the node's media folder."""
 
     @abstractmethod
     def list_ours(self) -> list[Observed]:
-        """Everything that carries our label, running or not."""
+        """All containers with our label, running or not."""
 
     @abstractmethod
     def inspect(self, name: str) -> Observed | None:
-        """What has this name, ours or not; None if nothing has."""
+        """The container with this name, ours or not; None if there is none."""
 
     @abstractmethod
     def start(self, launch: Launch) -> Observed:
-        """Create and start, or adopt what an earlier call of the same name left. Raises NameTaken for a stranger's."""
+        """Create and start, or adopt the container of an earlier call. Raises NameTaken if it is not ours."""
 
     @abstractmethod
     def stop(self, name: str, *, force: bool = False) -> None:
-        """Ask it to finish (SIGTERM), or end it (force). Returns at once; look again to see it gone."""
+        """Send SIGTERM, or SIGKILL with `force`. Returns at once; inspect again to see whether it has ended."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
-        """Forget an ended one of ours. Nothing of that name: nothing to do."""
+        """Remove an ended container of ours. Does nothing if there is none with that name."""
 
     @abstractmethod
     def logs(self, name: str, lines: int = 100) -> str:
-        """The end of what it printed."""
+        """The last lines of its output."""
 
     @abstractmethod
     def check_ready(self) -> None:
-        """Could a worker be started here now? Raises what would stand in the way, e.g. ImageMissing."""
+        """Check that a media worker could be started here now; raises the reason if not, e.g. ImageMissing."""
 
     def follow_ends(self) -> Iterator[str]:
-        """Owners whose worker has ended, as the engine says so; ends when the engine does. Some say nothing."""
+        """The owners of media workers that end, as the engine reports it. Some runtimes report nothing."""
         return iter(())
 
     def run_briefly(self, launch: Launch, seconds: float) -> str:
-        """Start a worker that ends by itself, wait for that, and answer what it printed. Nothing is left behind."""
+        """Start a media worker that ends by itself, wait for its end, remove it, and return its output."""
         deadline = time.monotonic() + seconds
         try:
             self.start(launch)
             while (seen := self.inspect(launch.name)) is not None and seen.status is not Status.EXITED:
                 if time.monotonic() > deadline:
-                    raise OutcomeUnknown(f"It was not done within {seconds:.0f} s.")
+                    raise OutcomeUnknown(f"The media worker did not finish within {seconds:.0f} s.")
                 time.sleep(0.1)
             return self.logs(launch.name)
         finally:
-            with contextlib.suppress(RuntimeFault):  # what is left is swept as an orphan
+            with contextlib.suppress(RuntimeFault):  # a container that stays is swept as an orphan
                 self.stop(launch.name, force=True)
                 while (seen := self.inspect(launch.name)) is not None and seen.status is Status.RUNNING:
                     if time.monotonic() > deadline + 5:
@@ -154,9 +154,9 @@ class Runtime(ABC):
         return observed.identity is not None and observed.identity.installation == self.installation
 
     def check_ours(self, observed: Observed, launch: Launch | None = None) -> None:
-        """Raise NameTaken unless this is ours (and the very one meant, if a launch is given)."""
+        """Raise NameTaken unless this is ours and, if a launch is given, the container of that launch."""
         found = observed.identity
         if not self.is_ours(observed) or found is None:
-            raise NameTaken(f"The name {observed.name} is taken by something that Airlock did not start.")
+            raise NameTaken(f"The name {observed.name} is used by a container that Airlock did not start.")
         if launch and (found.owner, found.generation) != (launch.identity.owner, launch.identity.generation):
-            raise NameTaken(f"The name {observed.name} is taken by {found.owner}, generation {found.generation}.")
+            raise NameTaken(f"The name {observed.name} is used by {found.owner}, generation {found.generation}.")

@@ -1,4 +1,4 @@
-"""The one place where a container is described: an allow-list, hardened, the same for every worker."""
+"""The Docker configuration of every media worker container: hardened, and built from an allow-list."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ HOST_NETWORK = "host"
 
 @dataclass(frozen=True)
 class Place:
-    """What of the node goes into the container."""
+    """The node's part of the container configuration."""
 
     image: str
     media_dir: str
@@ -36,7 +36,7 @@ def labels_of(identity: Identity) -> dict[str, str]:
 
 
 def identity_of(labels: dict[str, str] | None) -> Identity | None:
-    """Read our labels back; None if they are not complete."""
+    """The identity in a container's labels; None if they are incomplete."""
     labels = labels or {}
     try:
         return Identity(
@@ -50,7 +50,7 @@ def identity_of(labels: dict[str, str] | None) -> Identity | None:
 
 
 def container_config(launch: Launch, place: Place) -> dict[str, Any]:
-    """The body of the engine's create call. No environment, no secrets: the config goes in through stdin."""
+    """The body of the engine's create call. It holds no secrets: the config goes through standard input."""
     published = {}
     if place.network != HOST_NETWORK and launch.control_port:
         published = {f"{launch.control_port}/tcp": [{"HostPort": str(launch.control_port)}]}

@@ -1,4 +1,4 @@
-"""The Docker Engine as a runtime. The only module that imports `docker`; its exceptions do not leave it."""
+"""The Docker runtime. Only this module imports `docker`, and docker's exceptions do not leave it."""
 
 import contextlib
 import socket
@@ -43,7 +43,7 @@ LISTEN_SECONDS = 120
 
 
 class EngineClient(docker.APIClient):
-    """A client that looks at no environment variable: a proxy, or a CA bundle meant for others, is not for engines."""
+    """A client that ignores proxy and CA settings in the environment, which are not meant for engines."""
 
     trust_env = property(lambda self: False, lambda self, value: None)
 
@@ -84,7 +84,7 @@ class DockerRuntime(Runtime):
                 engine.create_container_from_config(container_config(launch, self.place), name=launch.name)
             except ImageNotFound as error:
                 raise ImageMissing(
-                    f"The worker image {self.place.image} is not on this node. Build or load it there first."
+                    f"The media worker image {self.place.image} is not on this node. Build or load it there first."
                 ) from error
             except APIError as error:
                 if error.status_code != requests.codes.conflict:
@@ -92,13 +92,13 @@ class DockerRuntime(Runtime):
             failpoints.reach(failpoints.START_AFTER_CREATE)
             observed = self._inspect(engine, launch.name)
             if observed is None:
-                raise OutcomeUnknown(f"{launch.name} was created and is not to be seen.")
+                raise OutcomeUnknown(f"{launch.name} was created but cannot be found.")
             self.check_ours(observed, launch)
             if observed.status is Status.CREATED:
                 self._start_and_feed(engine, launch)
                 observed = self._inspect(engine, launch.name)
                 if observed is None:
-                    raise OutcomeUnknown(f"{launch.name} was started and is not to be seen.")
+                    raise OutcomeUnknown(f"{launch.name} was started but cannot be found.")
             return observed
 
     def stop(self, name: str, *, force: bool = False) -> None:
@@ -110,7 +110,7 @@ class DockerRuntime(Runtime):
             try:
                 engine.kill(name, signal="SIGKILL" if force else "SIGTERM")
             except APIError as error:
-                if error.status_code != requests.codes.conflict:  # 409: it is not running any more
+                if error.status_code != requests.codes.conflict:  # 409: it is no longer running
                     raise
 
     def remove(self, name: str) -> None:
@@ -120,13 +120,13 @@ class DockerRuntime(Runtime):
                 return
             self.check_ours(observed)
             if observed.status is Status.RUNNING:
-                raise Refused(f"{name} still runs.")
+                raise Refused(f"{name} is still running.")
             try:
                 engine.remove_container(name, v=True, force=observed.status is Status.CREATED)
             except NotFound:
                 return
             except APIError as error:
-                if error.status_code != requests.codes.conflict:  # 409: its removal is already under way
+                if error.status_code != requests.codes.conflict:  # 409: it is being removed already
                     raise
 
     def logs(self, name: str, lines: int = 100) -> str:
@@ -138,9 +138,9 @@ class DockerRuntime(Runtime):
             return text.decode(errors="replace")
 
     def follow_ends(self) -> Iterator[str]:
-        """On a connection of its own: it is silent as long as nobody dies, or for ever if its cable was pulled.
+        """On a separate connection, which is silent while no container ends, and also when the network is cut.
 
-        So it ends after some minutes of silence, and whoever listens begins anew.
+        So it raises after LISTEN_SECONDS of silence, and the caller starts it again.
         """
         client = self._connect()
         wanted = {"label": [f"{LABEL_INSTALLATION}={self.installation}"], "event": ["die", "oom"]}
@@ -150,13 +150,13 @@ class DockerRuntime(Runtime):
                 if identity is not None:
                     yield identity.owner
         except (DockerException, requests.exceptions.RequestException, HTTPError, OSError) as error:
-            raise Unreachable(f"The engine's events ended: {error}") from error
+            raise Unreachable(f"The engine's event stream ended: {error}") from error
         finally:
             client.close()
 
     @staticmethod
     def _events(client: Any, wanted: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
-        """Not client.events(): that one listens without any limit, whatever the client's own is."""
+        """Used instead of client.events(), which ignores the client's time limit."""
         params = {"filters": convert_filters(wanted)}
         answer = client._get(client._url("/events"), params=params, stream=True, timeout=LISTEN_SECONDS)
         client._raise_for_status(answer)
@@ -168,17 +168,17 @@ class DockerRuntime(Runtime):
             try:
                 engine.inspect_image(self.place.image)
             except ImageNotFound as error:
-                raise ImageMissing(f"The worker image {self.place.image} is not on this node.") from error
+                raise ImageMissing(f"The media worker image {self.place.image} is not on this node.") from error
 
     def free_disk(self) -> Disk:
-        """The engine does not tell, so a short-lived worker looks. It is ours by label; an orphan of it is swept."""
+        """Measured by a short-lived container, because the engine does not report it. A leftover one is an orphan."""
         identity = Identity(self.installation, owner="probe", generation=0)
         launch = Launch(f"airlock-{self.installation[:8]}-probe-{uuid4().hex[:8]}", identity, "disk", config="{}")
         with self._engine() as engine:
             try:
                 engine.create_container_from_config(container_config(launch, self.place), name=launch.name)
             except ImageNotFound as error:
-                raise ImageMissing(f"The worker image {self.place.image} is not on this node.") from error
+                raise ImageMissing(f"The media worker image {self.place.image} is not on this node.") from error
             try:
                 engine.start(launch.name)
                 engine.wait(launch.name, timeout=PROBE_SECONDS)
@@ -189,10 +189,10 @@ class DockerRuntime(Runtime):
             answer = codec.loads(DiskAnswer, printed)
             return Disk(free_bytes=answer.free_bytes, total_bytes=answer.total_bytes)
         except codec.WireError as error:
-            raise Refused(f"The disk probe says: {printed.strip()[:200] or 'nothing'}") from error
+            raise Refused(f"The disk probe gave no usable result: {printed.strip()[:200] or 'no output'}") from error
 
     def _start_and_feed(self, engine: docker.APIClient, launch: Launch) -> None:
-        """Attach first, so that nothing is lost, then start, then hand the config over through standard input."""
+        """Attach, then start, then send the config through standard input. Attaching first loses nothing."""
         stream = engine.attach_socket(launch.name, params={"stdin": 1, "stream": 1})
         raw = getattr(stream, "_sock", stream)
         try:
@@ -203,7 +203,7 @@ class DockerRuntime(Runtime):
             failpoints.reach(failpoints.START_AFTER_START)
             raw.sendall(launch.config.encode() + b"\n")
         finally:
-            # The SDK hands out the socket from inside its response: close from the outside in.
+            # The SDK takes the socket from inside its response: close the response first.
             response = getattr(stream, "_response", None)
             if response is not None:
                 response.close()
@@ -227,7 +227,7 @@ class DockerRuntime(Runtime):
 
     @contextlib.contextmanager
     def _engine(self) -> Iterator[docker.APIClient]:
-        """A client of this thread. Whatever goes wrong in the block leaves as one of our own errors."""
+        """This thread's client. Every error in the block is raised as a RuntimeFault."""
         try:
             yield self._client()
         except RuntimeFault:
@@ -260,7 +260,7 @@ class DockerRuntime(Runtime):
         if address.scheme == "ssh":
             base_url = f"unix://{tunnel.local_socket(self.address, self.keys_dir, settings.NODE_CALL_SECONDS)}"
         if address.scheme in {"unix", "ssh"}:
-            _knock(urlsplit(base_url).path)
+            _check_socket(urlsplit(base_url).path)
         tls: TLSConfig | None = None
         if address.scheme == "tcp":
             pair = (str(self.keys_dir / "cert.pem"), str(self.keys_dir / "key.pem"))
@@ -271,8 +271,8 @@ class DockerRuntime(Runtime):
         return EngineClient(base_url=base_url, version="auto", timeout=settings.NODE_CALL_SECONDS, tls=tls or False)
 
 
-def _knock(path: str) -> None:
-    """Is anybody there? Asked by ourselves: the answer is clearer, and the SDK leaks the socket of a failed attempt."""
+def _check_socket(path: str) -> None:
+    """Check that the socket accepts connections: the error is clearer, and the SDK leaks a socket when it fails."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(settings.NODE_CALL_SECONDS)
         try:

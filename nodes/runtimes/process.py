@@ -1,7 +1,7 @@
-"""This machine without Docker: each worker is a detached process with a folder of its own, found again after a restart.
+"""The process runtime: each media worker is a detached process with its own folder, found again after a restart.
 
-The folder's name is the container's name: made whole by one rename, so a second start of the same name meets it. The
-worker holds a kernel lock on a file in it, so two can never run; `worker.launch` writes down its pid and its end.
+The folder's name is the container's name. One rename creates it complete, so a second start of the same name finds it.
+The media worker locks a file in it, so two can never run; `worker.launch` records its pid and its end.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from nodes.runtimes.base import (
 from worker.wire import codec
 from worker.wire.launcher import ExitNote, ProcessId, ProcessIds
 
-ALREADY_RUNNING = 73  # what worker.launch exits with when the lock is held
+ALREADY_RUNNING = 73  # the exit code of worker.launch when the lock is held
 LOG_TAIL_BYTES = 1024 * 1024
 T = TypeVar("T")
 
@@ -48,9 +48,9 @@ class ProcessRuntime(Runtime):
         self.media_dir = Path(media_dir)
 
     def _check_here(self) -> None:
-        """Of another machine's processes we know nothing: "not found here" must never read as "gone"."""
+        """Raise for a node of another machine: its processes are not visible here, which does not mean they ended."""
         if not self.is_here:
-            raise Unreachable("These are the processes of another machine or another data folder.")
+            raise Unreachable("This node's processes run on another machine or use another data folder.")
 
     def ping(self) -> str:
         self._check_here()
@@ -90,7 +90,7 @@ class ProcessRuntime(Runtime):
         if ids is None:
             return Observed(name, identity, Status.CREATED)
         ended = _read(ExitNote, home / "exit.json")
-        # Between the end of the worker and the note of its end the launcher still lives: not over yet.
+        # The launcher lives until it has recorded the media worker's end; until then it counts as running.
         if ended is None and (_is_alive(ids.boot, ids.worker) or _is_alive(ids.boot, ids.launcher)):
             return Observed(name, identity, Status.RUNNING)
         return Observed(name, identity, Status.EXITED, exit_code=ended.code if ended else None)
@@ -101,7 +101,7 @@ class ProcessRuntime(Runtime):
         failpoints.reach(failpoints.START_AFTER_CREATE)
         observed = self.inspect(launch.name)
         if observed is None:
-            raise OutcomeUnknown(f"{launch.name} was created and is not to be seen.")
+            raise OutcomeUnknown(f"{launch.name} was created but cannot be found.")
         self.check_ours(observed, launch)
         if observed.status is not Status.CREATED:
             return observed
@@ -115,7 +115,7 @@ class ProcessRuntime(Runtime):
         self.check_ours(observed)
         ids = _read(ProcessIds, self.folder / name / "pids.json")
         if observed.status is Status.RUNNING and ids and _is_alive(ids.boot, ids.worker):
-            # ffmpeg asked the kernel to die with its worker, so ending the worker ends all of it.
+            # ffmpeg is set to die with its media worker, so this one signal ends both.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(ids.worker.pid, signal.SIGKILL if force else signal.SIGTERM)
 
@@ -125,7 +125,7 @@ class ProcessRuntime(Runtime):
             return
         self.check_ours(observed)
         if observed.status is Status.RUNNING:
-            raise Refused(f"{name} still runs.")
+            raise Refused(f"{name} is still running.")
         doomed = self.folder / f".{name}.gone.{uuid4().hex[:8]}"
         try:
             (self.folder / name).rename(doomed)
@@ -152,10 +152,10 @@ class ProcessRuntime(Runtime):
         (draft / "labels.json").write_text(codec.dumps(launch.identity))
         try:
             draft.rename(self.folder / launch.name)
-        except OSError:  # there is one already: ours to adopt, or a stranger's (start looks)
+        except OSError:  # the folder exists already: `start` checks whether it is ours
             shutil.rmtree(draft)
             if not (self.folder / launch.name).is_dir():
-                raise NameTaken(f"The name {launch.name} is taken by a file.") from None
+                raise NameTaken(f"The name {launch.name} is used by a file.") from None
 
     def _spawn(self, launch: Launch) -> None:
         command = [sys.executable, "-m", "worker.launch", str(self.folder / launch.name), launch.program]
@@ -176,7 +176,7 @@ class ProcessRuntime(Runtime):
         except subprocess.TimeoutExpired as error:
             launcher.kill()
             launcher.communicate()
-            raise OutcomeUnknown("The process did not come up in time.") from error
+            raise OutcomeUnknown("The process did not start in time.") from error
         if launcher.returncode not in {0, ALREADY_RUNNING}:
             raise Refused(f"The process did not start: {complaint.decode(errors='replace').strip()[-300:]}")
 
@@ -198,7 +198,7 @@ def _read(kind: type[T], path: Path) -> T | None:
 
 
 def _is_alive(boot: str, process: ProcessId) -> bool:
-    """Is it the same process still, not a zombie and not a later one with its number?"""
+    """Is the same process still running? A zombie, or a later process with the same pid, does not count."""
     if boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
         return False
     try:

@@ -1,4 +1,4 @@
-"""A world without machines for rehearsals: containers that start, record and end on a pretended clock."""
+"""The simulated runtime for rehearsals: containers that start, record and end on a simulated clock."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from worker.wire.configuration import CaptureConfig, read_handover
 from worker.wire.recording import Part
 from worker.wire.status import CaptureStatus, final_line
 
-# As measured with a real engine: so long from the call to the first frame, and one after the other on a node.
+# Measured with a real engine: the time of one start, and then until the first frame. A node starts one at a time.
 START = timedelta(seconds=0.4)
 FIRST_FRAME = timedelta(seconds=0.6)
 BYTES_PER_SECOND = 500_000
@@ -32,7 +32,7 @@ class Container:
 
 @dataclass
 class World:
-    """Everything that runs anywhere."""
+    """All simulated containers on all nodes."""
 
     containers: dict[str, Container] = field(default_factory=dict)
     busy_until: dict[str, datetime] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class World:
         return Observed(name, container.identity, status, exit_code=0 if is_over else None)
 
     def status(self, name: str) -> CaptureStatus:
-        """What a media worker would answer."""
+        """The status that a media worker would report."""
         container = self.containers[name]
         until = min(database_now(), container.end())
         seconds = max(0.0, (until - container.first_frame_at).total_seconds())
@@ -89,13 +89,13 @@ _world: ContextVar[World | None] = ContextVar("simulated_world", default=None)
 
 
 def current_world() -> World | None:
-    """The world of the rehearsal this code runs in; None: real machines."""
+    """The simulated world of the current rehearsal; None outside a rehearsal."""
     return _world.get()
 
 
 @contextlib.contextmanager
 def simulation() -> Iterator[World]:
-    """Within this block, and in the same thread, no machine is touched."""
+    """Inside this block, in this thread, all nodes are simulated."""
     world = World()
     before = _world.set(world)
     try:

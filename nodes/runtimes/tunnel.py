@@ -1,8 +1,8 @@
-"""ssh:// nodes: one ssh process that lends us the engine's socket as a local one.
+"""ssh:// nodes: an ssh process forwards the engine's socket to a local one.
 
-The docker SDK can speak over ssh by itself, but not attach to a container's standard input that way, and that is how
-our config goes in. Behind a forwarded socket everything works as on this machine. The ssh dies with the process that
-started it, is started again when it has died, and asks nobody for a password.
+The docker SDK has its own ssh support, but cannot attach to a container's standard input that way, which we need for
+the config. With a forwarded socket everything works as on this machine. The ssh process ends with the process that
+started it, is restarted when it has ended, and never asks for a password.
 """
 
 import os
@@ -20,7 +20,7 @@ from worker.process.parent_death import die_with
 
 REMOTE_SOCKET = "/var/run/docker.sock"
 _lock = threading.Lock()
-_locks: dict[str, threading.Lock] = {}  # one dead line does not keep the others waiting
+_locks: dict[str, threading.Lock] = {}  # one per address: a dead connection does not delay the others
 _tunnels: dict[str, "Tunnel"] = {}
 
 
@@ -30,12 +30,12 @@ class Tunnel:
     def __init__(self, address: str, keys_dir: Path, seconds: float) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="airlock-ssh-"))
         self.socket = self.folder / "docker.sock"
-        self._words = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (closed in close)
+        self._errors = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (closed in close)
         self.process = subprocess.Popen(
             ssh_command(address, keys_dir, self.socket),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=self._words,  # a file: nobody reads a pipe, and a full one would stop ssh
+            stderr=self._errors,  # a file, because a pipe that is not read would fill up and block ssh
             preexec_fn=partial(die_with, os.getpid()),
         )
         self._wait(seconds)
@@ -44,8 +44,8 @@ class Tunnel:
         deadline = time.monotonic() + seconds
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
-                words = self.close()
-                raise Unreachable(f"ssh did not get through: {words or 'no answer in time'}")
+                message = self.close()
+                raise Unreachable(f"The ssh connection failed: {message or 'no answer in time'}")
             time.sleep(0.05)
 
     def answers(self) -> bool:
@@ -60,20 +60,20 @@ class Tunnel:
         return self.process.poll() is None
 
     def close(self) -> str:
-        """End it; returns the last thing ssh said."""
+        """End the ssh process; returns its last error line."""
         self.process.kill()
         self.process.wait()
         self.socket.unlink(missing_ok=True)
         self.folder.rmdir()
-        self._words.seek(0)
-        said = self._words.read()[-4096:]
-        self._words.close()
+        self._errors.seek(0)
+        said = self._errors.read()[-4096:]
+        self._errors.close()
         lines = said.decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
 
 
 def ssh_command(address: str, keys_dir: Path, local: Path) -> list[str]:
-    """Never interactive, notices a dead line within seconds; a node may bring its own ssh_config."""
+    """The ssh command: not interactive, detects a dead connection within seconds, uses the node's ssh_config if any."""
     parts = urlsplit(address)
     command = ["ssh", "-N", "-T"]
     own_config = keys_dir / "ssh_config"
@@ -90,7 +90,7 @@ def ssh_command(address: str, keys_dir: Path, local: Path) -> list[str]:
 
 
 def local_socket(address: str, keys_dir: Path, seconds: float) -> Path:
-    """The socket on this machine that leads to the engine behind `address`."""
+    """The local socket that is forwarded to the engine at `address`."""
     with _lock_of(address):
         known = _tunnels.get(address)
         if known is not None and known.is_alive():
@@ -111,7 +111,7 @@ def close_all() -> None:
 
 
 def forget(address: str) -> None:
-    """The line to this address does not work: dig a new one next time."""
+    """Close the tunnel to this address, so that the next call opens a new one."""
     with _lock_of(address):
         known = _tunnels.pop(address, None)
         if known is not None:

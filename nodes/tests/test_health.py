@@ -1,4 +1,4 @@
-"""Nodes come and go: three misses make one down, one answer makes it up, and people are told once."""
+"""Node health: three misses mean down, one answer means up, and one alert is raised."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def unreachable(tmp_path: Path) -> Node:
     return Node.objects.create(name="far", address=f"unix://{tmp_path}/no.sock", media_dir="/m", state="up")
 
 
-def test_three_misses_make_it_down_and_raise_one_alert(unreachable: Node) -> None:
+def test_three_misses_mean_down_and_raise_one_alert(unreachable: Node) -> None:
     states = []
     for _ in range(5):
         node = Node.objects.get()
@@ -39,7 +39,7 @@ def test_a_new_node_that_does_not_answer_is_down_at_once(unreachable: Node) -> N
     assert Node.objects.get().state == "down"
 
 
-def test_one_answer_makes_it_up_again_and_resolves_the_alert(unreachable: Node, tmp_path: Path) -> None:
+def test_one_answer_means_up_and_resolves_the_alert(unreachable: Node, tmp_path: Path) -> None:
     for _ in range(3):
         health.check(Node.objects.get())
     Node.objects.update(address="process", media_dir=str(tmp_path / "media"))
@@ -53,7 +53,9 @@ def test_one_answer_makes_it_up_again_and_resolves_the_alert(unreachable: Node, 
     assert [event.new for event in node.events.all()] == ["down", "up"]
 
 
-def test_the_step_checks_what_is_due_and_says_when_the_next_is(process_node: Node, unreachable: Node) -> None:
+def test_the_step_checks_due_nodes_and_returns_the_time_of_the_next_check(
+    process_node: Node, unreachable: Node
+) -> None:
     Node.objects.update(next_check_at=None)
 
     upcoming = health.step(Term(), timezone.now())
@@ -64,7 +66,7 @@ def test_the_step_checks_what_is_due_and_says_when_the_next_is(process_node: Nod
     assert Node.objects.get(pk=process_node.pk).missed_checks == 0
 
 
-def test_tls_without_certificates_says_what_is_missing(settings: Any, tmp_path: Path) -> None:
+def test_tls_without_certificates_names_the_missing_files(settings: Any, tmp_path: Path) -> None:
     settings.NODE_KEYS_DIR = tmp_path
     node = Node.objects.create(name="far", address="tcp://127.0.0.1:2376", media_dir="/m")
 
@@ -73,7 +75,7 @@ def test_tls_without_certificates_says_what_is_missing(settings: Any, tmp_path: 
     assert "Mutual TLS needs ca.pem, cert.pem, key.pem" in Node.objects.get().last_error
 
 
-def test_a_media_folder_that_cannot_be_written_stands_on_the_page(tmp_path: Path) -> None:
+def test_a_media_folder_that_cannot_be_written_is_shown_as_the_last_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     node = Node.objects.create(name="local", address="process", media_dir=str(tmp_path / "file" / "media"))
 

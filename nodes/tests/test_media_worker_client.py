@@ -1,4 +1,4 @@
-"""Whom we believe: a worker that names itself rightly, in time, and in not too many words."""
+"""A media worker's answer is accepted only if it names the right workload, in time, within the size limit."""
 
 import contextlib
 import http.server
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.django_db]
 
 
 class Somebody(http.server.BaseHTTPRequestHandler):
-    """Answers what the test says."""
+    """Replies with the answer that the test sets."""
 
     status = 200
     answer: Any = b""
@@ -45,7 +45,7 @@ class Somebody(http.server.BaseHTTPRequestHandler):
         type(self).asked.append(self.headers["Authorization"])
         time.sleep(self.delay)
         self.send_response(self.status)
-        with contextlib.suppress(OSError):  # whoever asked may have heard enough
+        with contextlib.suppress(OSError):  # the client may have closed the connection
             self.end_headers()
             self.wfile.write(self.answer if isinstance(self.answer, bytes) else json.dumps(self.message).encode())
 
@@ -71,8 +71,8 @@ def worker() -> Iterator[tuple[Workload, type[Somebody]]]:
     server.server_close()
 
 
-def test_who_names_itself_rightly_is_believed(worker: Any) -> None:
-    """P-03: the answer names the channel and its generation; the question carries the token of this very worker."""
+def test_an_answer_with_the_right_owner_and_generation_is_accepted(worker: Any) -> None:
+    """P-03: the answer names the channel and its generation; the request carries this media worker's token."""
     workload, it = worker
     it.answer = {"owner": "channel:1", "generation": 1, "frames": 7}
     assert fetch_status(workload, seconds=60).frames == 7
@@ -92,23 +92,23 @@ def test_who_names_itself_rightly_is_believed(worker: Any) -> None:
         (b"x" * (ANSWER_LIMIT_BYTES + 1), 200, "too long"),
     ],
 )
-def test_who_does_not_is_as_good_as_silent(worker: Any, answer: Any, status: int, words: str) -> None:
-    """P-03: body limited; a stranger on the port, an old generation, nonsense."""
+def test_any_other_answer_counts_as_silence(worker: Any, answer: Any, status: int, words: str) -> None:
+    """P-03: too long a body, another program on the port, an old generation, invalid JSON."""
     workload, it = worker
     it.answer, it.status = answer, status
     with pytest.raises(WorkerSilent, match=words):
         fetch_status(workload, seconds=60)
 
 
-def test_who_takes_too_long_hangs(worker: Any) -> None:
-    """P-03: one deadline."""
+def test_an_answer_after_the_deadline_counts_as_a_hang(worker: Any) -> None:
+    """P-03: one deadline for the whole answer."""
     workload, it = worker
     it.delay = 3.0
     with pytest.raises(WorkerHangs):
         fetch_status(workload, seconds=0.3)
 
 
-def test_a_refusal_is_told_in_its_own_words(worker: Any) -> None:
+def test_a_refusal_carries_the_media_workers_text(worker: Any) -> None:
     workload, it = worker
     it.status, it.answer = 400, {"error": "there is no such item in the list"}
     with pytest.raises(WorkerRefused, match="no such item"):

@@ -1,4 +1,4 @@
-"""Which node gets the work, and if none, why not in words."""
+"""Placement: which node is chosen, and the reasons if none is."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -41,7 +41,7 @@ def refusal(needs: Needs) -> str:
     return str(refused.value)
 
 
-def test_the_node_with_the_fewest_workloads_gets_it() -> None:
+def test_the_node_with_the_fewest_workloads_is_chosen() -> None:
     first, second = make("a"), make("b")
     busy(first, 2)
     busy(second, 1)
@@ -49,7 +49,7 @@ def test_the_node_with_the_fewest_workloads_gets_it() -> None:
     assert choose(Needs(owner="x:1"), timezone.now()) == second
 
 
-def test_an_avoided_node_is_taken_only_if_there_is_no_other() -> None:
+def test_an_avoided_node_is_chosen_only_if_there_is_no_other() -> None:
     first = make("a")
     needs = Needs(owner="x:1", avoid=frozenset([first.pk]))
     assert choose(needs, timezone.now()) == first
@@ -58,7 +58,7 @@ def test_an_avoided_node_is_taken_only_if_there_is_no_other() -> None:
     assert choose(needs, timezone.now()) == second
 
 
-def test_without_any_node_it_says_so() -> None:
+def test_without_any_node_the_refusal_says_so() -> None:
     assert refusal(Needs(owner="x:1")) == "No node is set up."
 
 
@@ -72,19 +72,19 @@ def test_without_any_node_it_says_so() -> None:
         ({"max_workloads": 0}, "a: already runs 0 of 0 workloads"),
     ],
 )
-def test_a_node_that_cannot_is_named_with_the_reason(fields: dict[str, Any], reason: str) -> None:
+def test_a_refused_node_is_named_with_the_reason(fields: dict[str, Any], reason: str) -> None:
     make("a", **fields)
     assert refusal(Needs(owner="x:1")) == reason
 
 
-def test_labels_must_all_be_there() -> None:
+def test_a_node_must_have_all_labels() -> None:
     make("a", labels="studio")
     assert refusal(Needs(owner="x:1", labels=frozenset(["studio", "decklink"]))) == "a: lacks the label decklink"
     fitting = make("b", labels="decklink studio")
     assert choose(Needs(owner="x:1", labels=frozenset(["studio", "decklink"])), timezone.now()) == fitting
 
 
-def test_a_held_port_rules_a_node_out_for_others_but_not_for_its_holder() -> None:
+def test_a_held_port_excludes_a_node_for_others_but_not_for_its_holder() -> None:
     """R-14."""
     now = timezone.now()
     node = make("a")
@@ -96,8 +96,8 @@ def test_a_held_port_rules_a_node_out_for_others_but_not_for_its_holder() -> Non
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_that_choose_the_same_node_at_once_do_not_overfill_it() -> None:
-    """P-05, R-04: many placed in one turn; who finds it full by then is told so and chooses again."""
+def test_many_workloads_that_choose_the_same_node_at_once_do_not_overfill_it() -> None:
+    """P-05, R-04: many are placed in one turn; one that finds the node full gets NodeFull and chooses again."""
     node = make("a", max_workloads=3)
 
     def place(number: int) -> bool:
@@ -116,7 +116,7 @@ def test_many_that_choose_the_same_node_at_once_do_not_overfill_it() -> None:
     assert sum(placed) == Workload.objects.live().count() == 3
 
 
-def test_a_process_node_of_another_machine_gets_nothing_from_here() -> None:
-    """R-11: nobody here could start it, or see that it does not start."""
+def test_a_process_node_of_another_machine_is_not_chosen() -> None:
+    """R-11: this machine could neither start the workload nor see that it does not start."""
     make("far", address="process", process_home="another-machine:/data/run")
-    assert "is looked after by another machine's scheduler" in refusal(Needs("x:1"))
+    assert "is managed by the scheduler of another machine" in refusal(Needs("x:1"))

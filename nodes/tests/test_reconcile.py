@@ -1,4 +1,4 @@
-"""Who may talk to a node about a workload, and how often what runs well is looked at."""
+"""Reconcile: the lease on a workload, and how often a healthy workload is checked."""
 
 import threading
 from datetime import timedelta
@@ -28,7 +28,7 @@ def want(node: Node, number: int, **fields: Any) -> Workload:
 
 
 def without_sweeps(node: Node) -> Term:
-    """A term in which the node's orphans were swept a moment ago."""
+    """A term in which the node's orphans were just swept."""
     term = Term()
     term.memory(reconcile.Checks).node_swept_at[node.pk] = 1e18
     return term
@@ -38,8 +38,8 @@ def leased(node: Node, number: int, epoch: int) -> Workload:
     return want(node, number, leased_until_at=timezone.now() + timedelta(seconds=12), lease_epoch=epoch)
 
 
-def test_a_new_leader_breaks_the_leases_of_older_ones_and_of_nobody_else(node: Node) -> None:
-    """R-11: a killed leader's lease holds nobody up; a person's request in the web process keeps its own."""
+def test_a_new_leader_voids_only_the_leases_of_older_leaders(node: Node) -> None:
+    """R-11: a killed leader's lease delays nothing; the lease of a web request stays."""
     for number, epoch in enumerate((0, 3, 4, 5)):
         leased(node, number, epoch)
 
@@ -49,8 +49,8 @@ def test_a_new_leader_breaks_the_leases_of_older_ones_and_of_nobody_else(node: N
     assert sorted(held) == ["x:0", "x:3"]
 
 
-def test_a_lease_an_older_leader_took_after_the_hand_over_holds_nobody_up(node: Node) -> None:
-    """R-11: a thawed leader's late thread may take one more lease and then be killed with it."""
+def test_a_lease_that_an_older_leader_took_after_the_hand_over_is_void(node: Node) -> None:
+    """R-11: a late thread of a resumed leader may take one more lease and then be killed with it."""
     term = Term(5)
     reconcile.void_older_leases(term)
     late, ours, web = (leased(node, number, epoch) for number, epoch in enumerate((4, 5, 0)))
@@ -60,10 +60,10 @@ def test_a_lease_an_older_leader_took_after_the_hand_over_holds_nobody_up(node: 
     assert reconcile._take_lease(term, web.pk) is None
 
 
-def test_what_runs_well_is_not_asked_more_often_because_something_else_is_in_a_hurry(
+def test_a_healthy_workload_is_not_checked_more_often_when_another_one_is_urgent(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-15's ground: looks at dozens of healthy workers must not eat the time a start needs."""
+    """R-15 needs this: checks of dozens of healthy media workers must not delay a start."""
     now = timezone.now()
     running = {"state": "running", "removed_at": None}
     want(node, 1, **running, heartbeat_at=now - timedelta(seconds=0.5))
@@ -82,10 +82,10 @@ def test_what_runs_well_is_not_asked_more_often_because_something_else_is_in_a_h
     assert upcoming == now + reconcile.HURRY
 
 
-def test_what_was_left_on_a_machine_that_is_away_waits_until_it_is_back(
+def test_a_lost_workload_on_a_node_that_is_down_waits_until_the_node_is_back(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P-05: not twice a second for days; and at once when the machine is there again."""
+    """P-05: it is not checked twice a second for days, but at once when the node is back."""
     now = timezone.now()
     want(node, 1, state="lost", removed_at=None, state_since_at=now - timedelta(hours=1))
     just_lost = {"state": "lost", "removed_at": None, "state_since_at": now - timedelta(seconds=20)}
@@ -105,7 +105,7 @@ def test_what_was_left_on_a_machine_that_is_away_waits_until_it_is_back(
     assert asked.count("x:2") == 3, "it may still send beside its successor"
 
 
-def test_a_start_does_not_queue_behind_looks() -> None:
+def test_a_start_does_not_queue_behind_checks() -> None:
     pools, gate, done = NodePools(), threading.Event(), threading.Event()
     for number in range(20):
         pools.submit(1, f"look:{number}", gate.wait)

@@ -1,4 +1,4 @@
-"""Engines that are not on this machine's socket: mutual TLS and ssh, each with a real server and a real capture."""
+"""Remote engines over mutual TLS and ssh, each with a real server and a real capture."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def make_node(name: str, address: str, media: Path) -> Node:
 
 
 def capture_and_stop(node: Node) -> dict[str, Any]:
-    """A whole capture over this connection: config in through standard input, stop, log, removal."""
+    """A whole capture over this connection: config through standard input, stop, log, removal."""
     runtime = runtime_for(node)
     launch = launch_named(node, f"airlock-{node.name}")
     assert runtime.start(launch).status is Status.RUNNING
@@ -62,7 +62,7 @@ def capture_and_stop(node: Node) -> dict[str, Any]:
 
 
 def test_an_engine_over_mutual_tls(get_engine: Any, media: Path, tmp_path: Path, settings: Any) -> None:
-    """With our certificate everything works; without it, or with a stranger's, nothing does."""
+    """With our certificate everything works; without it, or with another CA's, nothing does."""
     engine = get_engine("c")
     authority = Authority(tmp_path / "ca")
     stranger = Authority(tmp_path / "stranger")
@@ -88,7 +88,7 @@ def test_an_engine_over_mutual_tls(get_engine: Any, media: Path, tmp_path: Path,
 
 @pytest.fixture
 def ssh_server(tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """A real sshd on a loopback port, with keys of its own; gives the port and a client's ssh_config."""
+    """A real sshd on a loopback port with its own keys; yields the port and a client's ssh_config."""
     if not Path("/usr/sbin/sshd").exists():
         if os.environ.get("CI") == "true":
             pytest.fail("CI=true requires sshd (.ci/install installs it)")
@@ -122,7 +122,7 @@ def ssh_server(tmp_path: Path) -> Iterator[tuple[int, Path]]:
 def test_an_engine_over_ssh(
     get_engine: Any, media: Path, ssh_server: tuple[int, Path], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same capture through ssh; a killed ssh is started again."""
+    """The same capture through ssh; a killed ssh process is started again."""
     engine = get_engine("a")
     port, config = ssh_server
     monkeypatch.setattr(tunnel, "REMOTE_SOCKET", str(engine.socket))
@@ -147,7 +147,7 @@ def _answers(node: Node) -> bool:
         return False
 
 
-def test_an_ssh_server_that_does_not_know_us_is_said_in_words(
+def test_an_ssh_server_that_rejects_our_key_is_reported(
     media: Path, ssh_server: tuple[int, Path], settings: Any
 ) -> None:
     port, _ = ssh_server
@@ -158,4 +158,4 @@ def test_an_ssh_server_that_does_not_know_us_is_said_in_words(
 
     assert health.check(Node.objects.get()) is False
 
-    assert "ssh did not get through" in Node.objects.get().last_error
+    assert "The ssh connection failed" in Node.objects.get().last_error

@@ -1,4 +1,4 @@
-"""A machine that was away is back, or only its engine is away: what still plays there, and who tells it to end?"""
+"""A lost node is back, or only its engine is down: which of its workloads continue, and which are ended."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ State = Workload.State
 
 
 class Engine:
-    """A runtime on which the container runs; or one that does not answer."""
+    """A runtime on which the container is running, or one that does not answer."""
 
     def __init__(self, *, answers: bool = True) -> None:
         self.answers = answers
@@ -37,15 +37,15 @@ class Engine:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What workers were told by their own ports."""
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requests sent to the media workers' own ports."""
     words: list[str] = []
     monkeypatch.setattr(stop, "tell", lambda workload, command, kind: words.append(command.path))
     return words
 
 
 def lost(program: str = "playout", **changes: Any) -> Workload:
-    """Nobody heard of it or its node any more; on that node it runs on."""
+    """A lost workload: neither it nor its node answers, but it is still running there."""
     now = timezone.now()
     node, _ = Node.objects.get_or_create(name="a", address="unix:///a", media_dir="/m", state="up")
     policy = like_a_channel() if program == "playout" else None
@@ -56,8 +56,8 @@ def lost(program: str = "playout", **changes: Any) -> Workload:
     return made
 
 
-def test_a_channel_that_nobody_took_over_goes_on_when_its_machine_is_back() -> None:
-    """P-06: a fault of the network is over; that is no reason to take the picture away."""
+def test_a_channel_that_was_not_replaced_continues_when_its_node_is_back() -> None:
+    """P-06: the end of a network fault is no reason to take the channel off air."""
     workload, engine = lost(), Engine()
     stop.clean_up(workload, engine)  # type: ignore[arg-type]
     workload.refresh_from_db()
@@ -67,11 +67,11 @@ def test_a_channel_that_nobody_took_over_goes_on_when_its_machine_is_back() -> N
     assert engine.stopped == []
 
 
-@pytest.mark.parametrize("why", ["somebody took it over", "not wanted", "a recording", "its port is given away"])
-def test_what_nobody_needs_there_is_ended_when_its_machine_is_back(why: str) -> None:
-    """P-05, R-21: one sender at a time, one writer at a time."""
+@pytest.mark.parametrize("why", ["it was replaced", "not wanted", "a recording", "its port is given away"])
+def test_a_workload_that_is_not_needed_is_ended_when_its_node_is_back(why: str) -> None:
+    """P-05, R-21: only one sender and one writer at a time."""
     workload = lost("capture" if why == "a recording" else "playout", is_wanted=why != "not wanted")
-    if why == "somebody took it over":
+    if why == "it was replaced":
         workloads.want(
             "channel:1",
             node=workload.node,
@@ -100,17 +100,17 @@ def test_what_nobody_needs_there_is_ended_when_its_machine_is_back(why: str) -> 
 
 
 @pytest.mark.parametrize(("is_wanted", "words"), [(False, ["/stop"]), (True, [])])
-def test_a_lost_one_is_told_by_its_own_port_only_if_it_is_not_wanted(
-    is_wanted: bool, words: list[str], told: list[str]
+def test_a_lost_media_worker_is_asked_to_stop_only_if_it_is_not_wanted(
+    is_wanted: bool, words: list[str], sent: list[str]
 ) -> None:
-    """P-05, P-06: its engine is away, the worker may hear us."""
+    """P-05, P-06: its engine is down, but the media worker may answer."""
     stop.clean_up(lost(is_wanted=is_wanted), Engine(answers=False))  # type: ignore[arg-type]
-    assert told == words
+    assert sent == words
 
 
-def test_a_stop_reaches_the_worker_though_its_engine_is_away(told: list[str]) -> None:
-    """P-05: moved or stopped, it must not go on sending (live-restore)."""
+def test_a_stop_reaches_the_media_worker_although_its_engine_is_down(sent: list[str]) -> None:
+    """P-05: a moved or stopped channel must not go on sending (live-restore)."""
     workload = lost(state=State.RUNNING, is_wanted=False, deadline_at=timezone.now() + timedelta(seconds=30))
     stop.stop(workload, Engine(answers=False))  # type: ignore[arg-type]
-    assert told == ["/stop"]
+    assert sent == ["/stop"]
     assert workload.state == State.STOPPING

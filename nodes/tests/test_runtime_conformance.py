@@ -1,4 +1,4 @@
-"""One suite for both runtimes: whatever the rest of Airlock believes of a runtime is shown here on the real thing."""
+"""One suite for both real runtimes: it tests everything that the rest of Airlock expects of a runtime."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def runtime(node: Node) -> Runtime:
 
 @pytest.fixture
 def launch(node: Node) -> Launch:
-    return launch_named(node, f"airlock-test-{uuid4().hex[:8]}")  # others look for theirs on this machine, too
+    return launch_named(node, f"airlock-test-{uuid4().hex[:8]}")  # other tests use this machine too
 
 
 def launch_named(node: Node, name: str, *, source: dict[str, Any] | None = None) -> Launch:
@@ -56,13 +56,13 @@ def wait_for_exit(runtime: Runtime, name: str) -> Observed:
     return observed
 
 
-def test_ping_names_a_version_and_free_disk_is_plausible(runtime: Runtime) -> None:
+def test_ping_returns_a_version_and_free_disk_is_plausible(runtime: Runtime) -> None:
     assert runtime.ping()
     disk = runtime.free_disk()
     assert 0 < disk.free_bytes <= disk.total_bytes
 
 
-def test_nothing_is_there_before_the_first_start(runtime: Runtime) -> None:
+def test_nothing_exists_before_the_first_start(runtime: Runtime) -> None:
     assert runtime.inspect("airlock-test-one") is None
     assert runtime.list_ours() == []
     assert runtime.logs("airlock-test-one") == ""
@@ -70,7 +70,7 @@ def test_nothing_is_there_before_the_first_start(runtime: Runtime) -> None:
     runtime.remove("airlock-test-one")
 
 
-def test_start_runs_it_and_list_finds_it_with_its_identity(runtime: Runtime, launch: Launch) -> None:
+def test_start_runs_a_container_and_list_finds_it_with_its_identity(runtime: Runtime, launch: Launch) -> None:
     observed = runtime.start(launch)
 
     assert observed.status is Status.RUNNING
@@ -94,7 +94,7 @@ def test_the_name_of_another_generation_is_not_adopted(runtime: Runtime, launch:
         runtime.start(other)
 
 
-def test_a_stranger_of_that_name_is_never_touched(node: Node, runtime: Runtime, launch: Launch) -> None:
+def test_a_container_that_is_not_ours_is_never_touched(node: Node, runtime: Runtime, launch: Launch) -> None:
     stranger = Launch(launch.name, Identity("f" * 32, "stranger", 1), "capture", launch.config)
     foreign = runtime_for(node)
     foreign.installation = "f" * 32
@@ -112,7 +112,9 @@ def test_a_stranger_of_that_name_is_never_touched(node: Node, runtime: Runtime, 
     foreign.stop(launch.name, force=True)
 
 
-def test_stop_ends_it_cleanly_and_its_log_sums_up(runtime: Runtime, launch: Launch, node: Node) -> None:
+def test_stop_ends_a_media_worker_cleanly_and_its_log_has_a_final_status(
+    runtime: Runtime, launch: Launch, node: Node
+) -> None:
     runtime.start(launch)
     folder = Path(node.media_dir) / "conformance"
     wait_until(lambda: any(path.stat().st_size for path in folder.glob("*.ts")), 20, "bytes arrive")
@@ -125,7 +127,7 @@ def test_stop_ends_it_cleanly_and_its_log_sums_up(runtime: Runtime, launch: Laun
     assert final["frames"] > 0
 
 
-def test_force_ends_what_does_not_listen(runtime: Runtime, launch: Launch) -> None:
+def test_force_ends_a_media_worker_that_ignores_the_signal(runtime: Runtime, launch: Launch) -> None:
     runtime.start(launch)
 
     runtime.stop(launch.name, force=True)
@@ -133,7 +135,7 @@ def test_force_ends_what_does_not_listen(runtime: Runtime, launch: Launch) -> No
     assert wait_for_exit(runtime, launch.name).exit_code in {137, -9}
 
 
-def test_remove_forgets_an_ended_one_and_refuses_a_running_one(runtime: Runtime, launch: Launch) -> None:
+def test_remove_removes_an_ended_container_and_refuses_a_running_one(runtime: Runtime, launch: Launch) -> None:
     runtime.start(launch)
     with pytest.raises(Refused):
         runtime.remove(launch.name)
@@ -147,15 +149,15 @@ def test_remove_forgets_an_ended_one_and_refuses_a_running_one(runtime: Runtime,
     assert runtime.list_ours() == []
 
 
-def test_a_worker_with_a_senseless_config_ends_with_its_own_exit_code(runtime: Runtime, launch: Launch) -> None:
+def test_a_media_worker_with_an_invalid_config_ends_with_its_own_exit_code(runtime: Runtime, launch: Launch) -> None:
     runtime.start(Launch(launch.name, launch.identity, "capture", "{}"))
 
     assert wait_for_exit(runtime, launch.name).exit_code == 64
     assert "bad config" in runtime.logs(launch.name)
 
 
-def test_processes_of_an_ended_worker_are_gone(runtime: Runtime, launch: Launch, node: Node) -> None:
-    """kill -9 of the worker takes its ffmpeg with it."""
+def test_a_killed_media_worker_leaves_no_processes(runtime: Runtime, launch: Launch, node: Node) -> None:
+    """kill -9 of the media worker ends its ffmpeg too."""
     runtime.start(launch)
     marker = f"{launch.name}-001.ts"
     wait_until(lambda: processes_with(marker), 20, "ffmpeg runs")
@@ -177,7 +179,7 @@ def processes_with(word: str) -> list[int]:
     return found
 
 
-def test_a_frozen_worker_still_counts_as_running(runtime: Runtime, launch: Launch, node: Node) -> None:
+def test_a_frozen_media_worker_still_counts_as_running(runtime: Runtime, launch: Launch, node: Node) -> None:
     runtime.start(launch)
     marker = f"{launch.name}-001.ts"
     [pid] = wait_until(lambda: processes_with(marker), 20, "ffmpeg runs")

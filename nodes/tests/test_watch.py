@@ -1,4 +1,4 @@
-"""A worker that cannot be heard: whose fault is it? What plays on is not ended because we are behind a wall."""
+"""A media worker does not answer: it is not ended if the fault is on the scheduler's side."""
 
 import threading
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ State = Workload.State
 
 
 class Engine:
-    """A runtime that answers, or does not."""
+    """A runtime that answers, or one that does not."""
 
     def __init__(self, *, answers: bool = True) -> None:
         self.answers = answers
@@ -38,7 +38,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Roll:
-    """A roll call whose outcome is known."""
+    """A roll call with a given result."""
 
     nodes: list[Node]
     gone: list[Node]
@@ -60,7 +60,9 @@ def nothing_heard(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
         raise WorkerHangs("timed out")
 
     monkeypatch.setattr(watch, "fetch_status", silent)
-    monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 30.0)  # the engines here answer, however busy the machine is
+    monkeypatch.setattr(
+        reachability, "PATIENCE_SECONDS", 30.0
+    )  # a busy test machine must not look like a silent engine
 
 
 def node(name: str, **fields: Any) -> Node:
@@ -69,7 +71,7 @@ def node(name: str, **fields: Any) -> Node:
 
 
 def channel_on(where: Node, number: int, *, silent_seconds: float = 60.0) -> Workload:
-    """A channel's worker that was looked at twice in vain."""
+    """A channel's workload that missed two checks."""
     now = timezone.now()
     made = workloads.want(
         f"channel:{number}", node=where, program="playout", supervision=like_a_channel(), spec={}, secret={}, now=now
@@ -88,24 +90,24 @@ def alerts() -> set[str]:
     return set(Alert.objects.exclude(state="resolved").values_list("key", flat=True))
 
 
-def test_a_silent_worker_that_was_heard_before_is_ended(term: Term) -> None:
-    """P-04: its engine says it runs, the way there is known to be open: it hangs."""
+def test_a_silent_media_worker_that_answered_before_is_ended(term: Term) -> None:
+    """P-04: its engine reports it as running and its port was reachable before, so it hangs."""
     workload = channel_on(node("a"), 1)
     term.memory(reachability.Heard).note(workload)
     watch.watch(term, workload, Engine())  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.FAILED, "unresponsive")
 
 
-def test_what_this_scheduler_never_heard_is_left_alone(term: Term) -> None:
-    """P-05: a new leader behind a firewall must not kill every channel of the house."""
+def test_a_media_worker_that_never_answered_this_scheduler_is_left_alone(term: Term) -> None:
+    """P-05: a new leader behind a firewall must not kill every channel of the station."""
     workload = channel_on(node("a"), 1)
     watch.watch(term, workload, Engine())  # type: ignore[arg-type]
     assert workload.state == State.RUNNING
     assert alerts() == {reachability.UNREACHABLE}
 
 
-def test_most_channels_silent_at_once_is_our_fault(term: Term) -> None:
-    """P-05: heard before or not."""
+def test_if_most_channels_are_silent_at_once_none_is_ended(term: Term) -> None:
+    """P-05: whether they answered before or not."""
     where = node("a")
     both = [channel_on(where, number) for number in (1, 2)]
     for workload in both:
@@ -115,8 +117,8 @@ def test_most_channels_silent_at_once_is_our_fault(term: Term) -> None:
     assert alerts() == {reachability.UNREACHABLE}
 
 
-def test_a_lost_key_ends_nothing(term: Term, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P-05, S-05: a scheduler with another SEALING_KEYS cannot ask; that is all."""
+def test_a_missing_sealing_key_ends_nothing(term: Term, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-05, S-05: a scheduler with other SEALING_KEYS cannot ask the media worker, but does not end it."""
     workload = channel_on(node("a"), 1)
     term.memory(reachability.Heard).note(workload)
 
@@ -132,10 +134,10 @@ def test_a_lost_key_ends_nothing(term: Term, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("gone", "drained", "is_lost"), [("a", "", True), ("ab", "", False), ("ab", "b", True)])
-def test_a_machine_that_is_off_for_repair_says_nothing_about_us(
+def test_a_node_that_was_down_before_does_not_count_as_newly_missing(
     term: Term, gone: str, drained: str, is_lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P-05: most of those that were there a moment ago vanish: us. One that was drained and off is not counted."""
+    """P-05: if most recently seen nodes disappear, this machine is cut off. Drained or down nodes do not count."""
     nodes = {name: node(name, is_draining=name in drained) for name in "abc"}
     workload = channel_on(nodes["a"], 1, silent_seconds=5)
     roll = Roll(list(nodes.values()), [nodes[name] for name in gone])
@@ -146,21 +148,21 @@ def test_a_machine_that_is_off_for_repair_says_nothing_about_us(
 
 
 @pytest.mark.parametrize(("misses", "seconds", "is_overdue"), [(2, 5.0, True), (2, 4.0, False), (1, 9.0, False)])
-def test_a_machine_that_drops_every_packet_is_lost_at_the_second_look(
+def test_a_machine_that_drops_every_packet_is_lost_at_the_second_check(
     misses: int, seconds: float, is_overdue: bool
 ) -> None:
-    """P-04: looks at it take seconds each; ten seconds in all."""
+    """P-04: each check takes seconds; ten seconds in all."""
     workload = channel_on(node("a"), 1, silent_seconds=seconds)
     workload.missed_looks = misses
     assert workload.heartbeat_at is not None
     assert watch._is_overdue(workload, workload.heartbeat_at + timedelta(seconds=seconds)) is is_overdue
 
 
-def test_the_first_look_in_vain_does_not_wait_for_the_engine_and_the_second_asks_all_at_once(
+def test_the_first_missed_check_does_not_wait_for_the_engine_and_the_second_asks_all_in_parallel(
     term: Term,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """P-03, P-04: time-outs that follow each other are seconds off air."""
+    """P-03, P-04: time-outs in sequence mean seconds off air."""
     gone, there, more = node("a"), node("b"), node("c")
     workload = channel_on(gone, 1, silent_seconds=5)
     workload.missed_looks = 0
@@ -183,7 +185,9 @@ def test_the_first_look_in_vain_does_not_wait_for_the_engine_and_the_second_asks
         return Roll([gone, there, more], [gone])
 
     monkeypatch.setattr(watch, "fetch_status", silent)
-    monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 30.0)  # the engines here answer, however busy the machine is
+    monkeypatch.setattr(
+        reachability, "PATIENCE_SECONDS", 30.0
+    )  # a busy test machine must not look like a silent engine
     monkeypatch.setattr(health, "call_roll", call_roll)
     watch.watch(term, workload, Slow(answers=False))  # type: ignore[arg-type]
     assert (asked, workload.missed_looks) == (["worker"], 1)
@@ -194,11 +198,11 @@ def test_the_first_look_in_vain_does_not_wait_for_the_engine_and_the_second_asks
     assert workload.state == State.LOST
 
 
-def test_a_machine_that_answers_is_not_gone_though_it_does_not_tell_of_one_container(
+def test_a_node_that_answers_is_not_lost_although_it_does_not_report_one_container(
     term: Term,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """P-05, P-06: a stuck container is begun anew in its place, not moved."""
+    """P-05, P-06: a stuck container is restarted on its node, not moved."""
     where = node("a")
     workload = channel_on(where, 1, silent_seconds=5)
     term.memory(reachability.Heard).note(workload)
@@ -207,10 +211,10 @@ def test_a_machine_that_answers_is_not_gone_though_it_does_not_tell_of_one_conta
     assert (workload.state, workload.exit_reason) == (State.FAILED, "unresponsive")
 
 
-def test_a_picture_on_a_cable_is_not_given_up_for_a_few_silent_seconds(
+def test_a_channel_on_a_card_is_not_given_up_after_a_few_silent_seconds(
     term: Term, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P-06: no other machine can show it; it may well be on."""
+    """P-06: no other machine can send it, and it may still be on air."""
     gone, there, more = node("a"), node("b"), node("c")
     workload = channel_on(gone, 1, silent_seconds=10)
     now = timezone.now()
@@ -224,10 +228,10 @@ def test_a_picture_on_a_cable_is_not_given_up_for_a_few_silent_seconds(
 
 
 @pytest.mark.parametrize(("age", "state"), [(0.1, State.RUNNING), (30.0, State.FAILED)])
-def test_a_channel_whose_storage_stands_still_is_left_alone_while_it_shows_a_picture(
+def test_a_channel_with_hanging_storage_is_left_alone_while_it_sends_frames(
     term: Term, age: float, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P-09: its main loop waits for a disk; frames go out all the same."""
+    """P-09: its main loop waits for a disk, but frames still go out."""
     workload = channel_on(node("a"), 1)
     told = status_of(workload, loop_age_seconds=60.0, last_frame_age_seconds=age, frames=100)
     monkeypatch.setattr(watch, "fetch_status", lambda workload, seconds: told)

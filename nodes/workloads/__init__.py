@@ -1,4 +1,4 @@
-"""Workloads: what upper apps want to run, and everything that makes it so."""
+"""Workloads: other apps store what they want to run, and this package starts, watches and stops it."""
 
 from nodes.workloads.intent import (
     NoControlPort,

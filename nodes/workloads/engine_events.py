@@ -1,4 +1,4 @@
-"""Engines report when a container of ours dies, so that it is checked at once instead of at the next poll."""
+"""Listens to Docker engine events, so that a container that ends is checked at once, not at the next poll."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Listeners:
-    """A thread for each node whose engine is listened to."""
+    """The listener thread of each node."""
 
     def __init__(self) -> None:
         self.threads: dict[int, threading.Thread] = {}
@@ -34,7 +34,7 @@ def keep_listening(term: Term, nodes: Iterable[Node], on_end: Callable[[str], No
         thread = threads.get(node.pk)
         if thread is None or not thread.is_alive():
             runtime = runtime_for(node)
-            _ = runtime.installation  # read here: the listener's thread would keep a database connection for it
+            _ = runtime.installation  # read it here, or the listener thread would keep a database connection open
             arguments = (term, node.name, runtime, on_end)
             thread = threading.Thread(target=_listen, args=arguments, daemon=True, name=f"events-{node.name}")
             threads[node.pk] = thread
@@ -45,13 +45,13 @@ def _listen(term: Term, name: str, runtime: Runtime, on_end: Callable[[str], Non
     try:
         for owner in runtime.follow_ends():
             if term.is_over:
-                return  # the next leader listens for itself
+                return  # the next leader has its own listeners
             close_old_connections()
             try:
                 on_end(owner)
             finally:
                 connections.close_all()
     except RuntimeFault as fault:
-        logger.debug("No longer listening. node=%s error=%s", name, redact(str(fault)))
-    except Exception:  # polling notices as well, a moment later
-        logger.exception("Listening failed. node=%s", name)
+        logger.debug("The event listener ended. node=%s error=%s", name, redact(str(fault)))
+    except Exception:  # the poll finds the ended container too, a moment later
+        logger.exception("The event listener failed. node=%s", name)

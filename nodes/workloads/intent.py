@@ -1,4 +1,4 @@
-"""What upper apps say: this owner wants (or no longer wants) a worker. Only intent is written here; reconcile acts."""
+"""Store that an owner wants, or no longer wants, a media worker. This module only writes rows; reconcile acts."""
 
 import secrets
 from datetime import datetime
@@ -16,7 +16,7 @@ from station.sealing import seal, unseal
 from worker.wire import codec
 from worker.wire.configuration import Control, write_handover
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104  (a worker on another machine; its token guards it)
+EVERYWHERE = "0.0.0.0"  # noqa: S104  (a media worker on another machine; its token protects it)
 LIVE_STATES = Workload.live_states()
 
 
@@ -25,7 +25,7 @@ class NoControlPort(Exception):
 
 
 def latest(owner: str) -> Workload | None:
-    """The newest generation, whatever became of it. Asked for all the time: its spec, maybe a long list, on demand."""
+    """The newest generation in any state. `spec` can be long and is loaded only on access, as this is called often."""
     return Workload.objects.of(owner).select_related("node").defer("spec").first()
 
 
@@ -41,11 +41,11 @@ def want(  # noqa: PLR0913  (one row, one column each)
     epoch: int = 0,
     supervision: Supervision | None = None,
 ) -> Workload:
-    """One live workload for this owner: the one there is, or a new generation. Calling twice is calling once.
+    """The owner's live workload, or a new generation of it. Calling it twice has the effect of one call.
 
     `spec` and `secret` are the open and the sealed fields of its configuration (see `codec.split`).
 
-    Raises NodeFull if the node has filled up since it was chosen, or NoControlPort.
+    Raises NodeFull if the node has become full since it was chosen, or NoControlPort.
     """
     policy = supervision or Supervision()
     for _ in range(5):
@@ -55,7 +55,7 @@ def want(  # noqa: PLR0913  (one row, one column each)
         generation = current.generation + 1 if current else 1
         try:
             with transaction.atomic():
-                # One after the other: many at once would all choose the same next port, or the same last place.
+                # The lock makes callers queue: in parallel they would choose the same port, or the same last place.
                 locked = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
                 others = Workload.objects.live().filter(node=node).exclude(owner=owner).count()
                 if others >= locked.max_workloads:
@@ -83,12 +83,12 @@ def want(  # noqa: PLR0913  (one row, one column each)
                 workload.events.create(at=now, old="", new=workload.state, by=owner, note=f"wanted on {node.name}")
             return workload
         except IntegrityError:
-            continue  # somebody took this generation or this port; look again
-    raise NoControlPort(f"No control port of {node.name} could be had.")
+            continue  # another process took this generation or this port: read again
+    raise NoControlPort(f"No free control port was found on {node.name}.")
 
 
 def unwant(owner: str, *, now: datetime, by: str, note: str = "") -> int:
-    """Nothing of this owner shall run any more."""
+    """Mark all workloads of this owner as no longer wanted."""
     rows = Workload.objects.filter(owner=owner, is_wanted=True)
     count = 0
     for workload in rows:
@@ -101,19 +101,19 @@ def unwant(owner: str, *, now: datetime, by: str, note: str = "") -> int:
 
 
 def set_end(owner: str, ends_at: datetime) -> None:
-    """When its worker is to end by itself. Only intent: reconcile tells a worker that thinks otherwise."""
+    """Store when the media worker must end by itself. Reconcile sends it to a media worker with another end."""
     for workload in Workload.objects.live().filter(owner=owner, is_wanted=True):
         spec = {**workload.spec, "ends_at": codec.encode(ends_at)}
         Workload.objects.filter(pk=workload.pk).update(spec=spec)
 
 
 def workload_name(owner: str, generation: int) -> str:
-    """Deterministic, so that a second start of the same thing meets the first by name."""
+    """Deterministic, so that a repeated start finds the first container by its name."""
     return f"airlock-{installation()[:8]}-{owner.replace(':', '-')}-g{generation}"
 
 
 def launch_of(workload: Workload) -> Launch:
-    """Everything a runtime needs, the secrets opened at the last moment."""
+    """Everything a runtime needs. The secrets are decrypted only here."""
     opened = unseal(workload.secrets_sealed)
     address = workload.node.parsed_address
     control = Control(
@@ -140,7 +140,7 @@ def token_of(workload: Workload) -> str:
 
 
 def _free_control_port(node: Node) -> int:
-    """The next port of the node's range, going round; the database refuses one that is in use."""
+    """The next free port of the node's range, starting again at its end; the database refuses one in use."""
     used = set(Workload.objects.live().filter(node=node).values_list("control_port", flat=True))
     newest = Workload.objects.filter(node=node).aggregate(newest=Max("id"))["newest"]
     last = Workload.objects.filter(pk=newest).values_list("control_port", flat=True).first() if newest else None

@@ -1,4 +1,4 @@
-"""Containers that carry our label but have no row that wants them: stopped, then killed, then removed."""
+"""Ends orphans: containers with our label but without a workload row. Stops them, kills them, removes them."""
 
 import logging
 import time
@@ -11,7 +11,7 @@ from station.term import Term
 
 logger = logging.getLogger(__name__)
 
-# A disk probe is removed by whoever made it; only one left behind by a crash grows this old.
+# A disk probe is removed by the call that created it; only one left behind by a crash gets this old.
 PATIENCE_SECONDS = {"probe": 30.0}
 FORCE_AFTER_SECONDS = 10.0
 
@@ -24,18 +24,18 @@ class Sightings:
 
 
 def sweep_node(term: Term, node: Node) -> int:
-    """Look at everything of ours on one node; returns how many orphans were found.
+    """Check all our containers on one node; returns how many orphans were found.
 
-    The list is taken before the rows are read: a row is always committed before its container is made, so whatever
-    is in the list and has no row now never had one.
+    The containers are listed before the rows are read. A row is committed before its container is created, so a listed
+    container without a row is an orphan.
     """
     runtime = runtime_for(node)
     try:
         listed = runtime.list_ours()
     except RuntimeFault as fault:
-        logger.debug("Node not swept. node=%s error=%s", node.name, redact(str(fault)))
+        logger.debug("The node was not swept for orphans. node=%s error=%s", node.name, redact(str(fault)))
         return 0
-    # Whichever node a row names: two nodes may lead to one engine, and a name is unique in the whole installation.
+    # Rows of all nodes: two nodes may use the same engine, and names are unique in the installation.
     known = set(
         Workload.objects.to_look_at().filter(name__in=[seen.name for seen in listed]).values_list("name", flat=True)
     )
@@ -48,7 +48,7 @@ def sweep_node(term: Term, node: Node) -> int:
             age = time.monotonic() - first_seen.setdefault((node.pk, orphan.name), time.monotonic())
             _end(node, orphan, runtime, age)
         except RuntimeFault as fault:
-            logger.warning("Orphan not ended yet. name=%s error=%s", orphan.name, redact(str(fault)))
+            logger.warning("An orphan could not be ended yet. name=%s error=%s", orphan.name, redact(str(fault)))
     return len(orphans)
 
 

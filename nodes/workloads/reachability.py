@@ -1,6 +1,7 @@
 """A media worker does not answer: is it gone, or is this machine cut off?
 
-A fenced workload (see `supervision`) may still be sending: it is neither ended nor doubled for a fault of ours (P-05).
+A fenced workload (see `supervision`) may still be sending: if the fault is here, it is neither ended nor replaced
+(P-05).
 """
 
 import time
@@ -20,7 +21,7 @@ State = Workload.State
 PATIENCE_SECONDS = 1.5
 INSPECT_THREADS = 64
 RECENT_SECONDS = 60.0
-# Something on a node that answered so recently shows that its control ports can be reached.
+# If a media worker on a node answered this recently, the node's control ports can be reached.
 REACHED_SECONDS = 60.0
 MOST_HEARD = 5000
 VANISHED, UNREACHABLE, SEALED = "nodes_vanished", "channels_unreachable", "tokens_sealed"
@@ -30,7 +31,7 @@ _inspecting = ThreadPoolExecutor(INSPECT_THREADS, "inspect")
 
 @dataclass(frozen=True)
 class Doubt:
-    """Everybody who could know, asked at the same time: one time-out after another would be seconds off air."""
+    """The calls that show who is at fault, made in parallel: time-outs in sequence would mean seconds off air."""
 
     inspection: "Future[Observed | None]"
     roll: health.RollCall
@@ -43,12 +44,12 @@ class Doubt:
 
 
 def ask_around(workload: Workload, runtime: Runtime) -> Doubt:
-    """Its engine about it, and all nodes whether they are there."""
+    """Ask the engine about the workload, and ping all nodes."""
     return Doubt(_inspecting.submit(runtime.inspect, workload.name), health.call_roll())
 
 
 def inspect(workload: Workload, runtime: Runtime) -> Observed | None:
-    """Ask its engine. The engine of a dead machine is not waited for while a fenced workload may be off air."""
+    """Ask its engine. For a fenced workload wait only briefly: it may be off air, and its engine may be dead too."""
     if not workload.is_fenced:
         return runtime.inspect(workload.name)
     return _answer(_inspecting.submit(runtime.inspect, workload.name))
@@ -63,7 +64,7 @@ def _answer(inspection: "Future[Observed | None]") -> Observed | None:
 
 
 class Heard:
-    """Which media workers answered this leader, and when (monotonic): by that it knows what it can reach."""
+    """When each media worker and node last answered this leader (monotonic), so that it knows what it can reach."""
 
     def __init__(self) -> None:
         self.workloads: dict[int, float] = {}
@@ -75,15 +76,15 @@ class Heard:
         self.workloads[workload.pk] = self.nodes[workload.node_id] = time.monotonic()
 
     def knows(self, workload: Workload) -> bool:
-        """It answered before, or something on its node did a moment ago."""
+        """Did it answer before, or did any media worker on its node answer recently?"""
         since = time.monotonic() - self.nodes.get(workload.node_id, -1e9)
         return workload.pk in self.workloads or since < REACHED_SECONDS
 
 
 def is_walled_off(term: Term, workload: Workload, now: datetime) -> bool:
-    """P-05: its engine says it runs, and we do not hear it. A firewall between us is no reason to end it.
+    """P-05: its engine reports it as running, but it does not answer. If a firewall blocks us, it must not be ended.
 
-    True if this leader never heard anything on that node, or if most fenced workloads fell silent at once.
+    True if this leader never got an answer from that node, or if most fenced workloads became silent at once.
     """
     if not workload.is_fenced:
         return False
@@ -95,23 +96,23 @@ def is_walled_off(term: Term, workload: Workload, now: datetime) -> bool:
         return False
     raise_alert(
         UNREACHABLE,
-        f"{silent} of {total} channels cannot be heard from the scheduler",
+        f"{silent} of {total} channels do not answer the scheduler",
         now=now,
         severity=Severity.CRITICAL,
-        text=f"Their engines say they run. Check the way from the scheduler to the control ports (firewall, the node's "
-        f"control host), e.g. {workload.node.name} port {workload.control_port}. They play on and are not ended, but "
-        "nobody can steer them meanwhile.",
+        text="Their engines report them as running, so they stay on air and are not stopped, but they cannot be "
+        "controlled. Check the network from the scheduler to the control ports (firewall, the node's control host), "
+        f"e.g. {workload.node.name} port {workload.control_port}.",
     )
     return True
 
 
 def seems_to_be_us(workload: Workload, now: datetime, doubt: Doubt | None) -> bool:
-    """P-05: if most nodes are gone at once, this machine is cut off, not they. What runs there is not moved."""
+    """P-05: if most nodes disappear at once, this machine is cut off, and their workloads are not moved."""
     if not workload.is_fenced:
         return False
     roll = doubt.roll if doubt else health.call_roll()
     gone = roll.missing(PATIENCE_SECONDS)
-    # What was drained or down before is not news: it says nothing about us.
+    # Nodes that were drained or down before are not counted: they say nothing about this machine.
     recent = (workload.heartbeat_at or workload.state_since_at) - timedelta(seconds=RECENT_SECONDS)
     counted = [node for node in roll.nodes if not node.is_draining and node.last_seen_at and node.last_seen_at > recent]
     missing = [node for node in counted if node in gone]
@@ -122,7 +123,8 @@ def seems_to_be_us(workload: Workload, now: datetime, doubt: Doubt | None) -> bo
         f"{len(missing)} of {len(counted)} nodes cannot be reached",
         now=now,
         severity=Severity.CRITICAL,
-        text="So many at once: probably this machine is cut off. Channels are not moved; they play on where they are. "
-        "If those nodes are really gone, move the channels by hand: manage.py failover_channel NAME --to NODE.",
+        text="Most nodes disappeared at once, so this machine is probably cut off. Check its network. The channels "
+        "are not moved and keep playing. If the nodes are really gone, move the channels by hand: "
+        "manage.py failover_channel NAME --to NODE.",
     )
     return True

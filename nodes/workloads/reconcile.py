@@ -1,11 +1,10 @@
-"""Makes what runs equal what is wanted: checks each workload and takes the smallest next action.
+"""Makes the running containers match the wanted workloads: checks each workload and takes the next action.
 
-Level-triggered: a check compares the row (wanted, state) with what the node really runs and does one thing: start,
-adopt, watch, stop, collect or remove. It does not matter who checks (the loop, or a request in the admin), how often,
-or where the last check was killed. Calls to a node happen outside of transactions: the row states the intent, then we
-call, then the row states the result.
+Level-triggered: a check compares the row (wanted, state) with the container on the node and does one thing: start,
+adopt, watch, stop, collect or remove. Any process may check (the loop, or a request in the admin), at any time, and
+after a crash at any point. Calls to a node happen outside transactions: write the intent, call, write the result.
 
-- A call that timed out is unknown, not failed: the name is deterministic, so the next check finds out.
+- A call that timed out has an unknown result: the name is deterministic, so the next check finds out.
 - One actor at a time acts on a workload (a lease on the row). The lease of a crashed actor expires by itself.
 - A container with our label and no live row is an orphan: stopped, then killed, then removed.
 """
@@ -34,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 State = Workload.State
 HURRY = timedelta(seconds=0.5)
-# What was just lost is told to end as soon as it can be reached; what was lost long ago, a little later.
+# A workload lost less than FENCED ago is checked in every turn, an older one every LEFT_BEHIND.
 FENCED = timedelta(minutes=3)
 LEFT_BEHIND = timedelta(seconds=5)
 SWEEP_SECONDS = 5.0
@@ -47,7 +46,7 @@ LOOKED_AT = (
 
 
 class Checks:
-    """When something was last done, by the monotonic clock."""
+    """The monotonic times of the last sweeps and checks."""
 
     def __init__(self) -> None:
         self.node_swept_at: dict[int, float] = {}
@@ -55,13 +54,13 @@ class Checks:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Check everything that is not finished, each node on its own threads; the loop does not wait for them."""
+    """Check every workload that is not removed, on the threads of its node; the loop does not wait for them."""
     checks = term.memory(Checks)
     left_behind = checks.left_behind_checked_at
     for pk in [pk for pk, at in left_behind.items() if time.monotonic() - at > 60]:
         del left_behind[pk]
     nodes = {node.pk: node for node in Node.objects.all() if not node.is_elsewhere(here())}
-    looks = []
+    checks_due = []
     for workload in Workload.objects.to_look_at().filter(node__in=nodes).only(*LOOKED_AT):
         is_away = nodes[workload.node_id].state != Node.State.UP
         if (
@@ -70,26 +69,26 @@ def step(term: Term, now: datetime) -> datetime | None:
             and workload.state_since_at < now - FENCED
             and not _is_time(left_behind, workload)
         ):
-            looks.append(now + LEFT_BEHIND)
+            checks_due.append(now + LEFT_BEHIND)
             continue
         poll = timedelta(seconds=workload.poll_seconds)
         if workload.is_settled and workload.heartbeat_at is not None and workload.heartbeat_at > now - poll:
-            looks.append(workload.heartbeat_at + poll)  # it was fine a moment ago
+            checks_due.append(workload.heartbeat_at + poll)  # it answered within its poll interval
         else:
             _submit(term, workload)
             is_calm = workload.is_settled and not (workload.is_fenced and workload.missed_looks)
-            looks.append(now + (poll if is_calm else HURRY))
+            checks_due.append(now + (poll if is_calm else HURRY))
     up = [node for node in nodes.values() if node.state == Node.State.UP]
     engine_events.keep_listening(term, up, partial(reconcile_soon, term))
     for node in up:
         if time.monotonic() - checks.node_swept_at.get(node.pk, -SWEEP_SECONDS) >= SWEEP_SECONDS:
             checks.node_swept_at[node.pk] = time.monotonic()
             pools.submit(node.pk, "sweep", partial(sweep_node, term, node))
-    return min([*looks, now + timedelta(seconds=SWEEP_SECONDS)]) if nodes else None
+    return min([*checks_due, now + timedelta(seconds=SWEEP_SECONDS)]) if nodes else None
 
 
 def _is_time(left_behind: dict[int, float], workload: Workload) -> bool:
-    """What was left behind on a machine that is away can wait; once the machine is back it is checked at once."""
+    """Is this ended workload on a node that is down due for a check? It can wait until the node is back."""
     clock = time.monotonic()
     is_due = clock - left_behind.get(workload.pk, -1e9) >= LEFT_BEHIND.total_seconds()
     if is_due:
@@ -98,7 +97,7 @@ def _is_time(left_behind: dict[int, float], workload: Workload) -> bool:
 
 
 def reconcile_soon(term: Term, owner: str) -> None:
-    """Check everything of this owner now, on the threads of its nodes. Only the scheduler calls this."""
+    """Check all workloads of this owner now, on the threads of their nodes. Only the scheduler calls this."""
     for workload in Workload.objects.to_look_at().filter(owner=owner).select_related("node"):
         if not workload.node.is_elsewhere(here()):
             _submit(term, workload)
@@ -113,13 +112,13 @@ def reconcile_and_tell(term: Term, pk: int, owner: str) -> None:
     """Take the next action, then let the app that owns the workload react."""
     if reconcile(pk, term) is None:
         return
-    told = settings.WORKLOAD_OWNERS.get(owner.partition(":")[0])
-    if told:
-        import_string(told)(term, owner)
+    callback = settings.WORKLOAD_OWNERS.get(owner.partition(":")[0])
+    if callback:
+        import_string(callback)(term, owner)
 
 
 def reconcile(pk: int, term: Term | None = None) -> Workload | None:
-    """Take the smallest next action for one workload. None if another actor holds its lease."""
+    """Take the next action for one workload. None if another actor holds its lease."""
     term = term or Term()
     lease = _take_lease(term, pk)
     if lease is None:
@@ -147,14 +146,14 @@ def _act(term: Term, workload: Workload) -> None:
 def _take_lease(term: Term, pk: int) -> datetime | None:
     now = database_now()
     until = now + timedelta(seconds=settings.NODE_CALL_SECONDS + LEASE_MARGIN_SECONDS)
-    # The lease of an earlier leader is void, even one that a late thread of it took after our term began.
+    # The lease of an earlier leader is void, even one that its late thread took after our term began.
     free = Q(leased_until_at=None) | Q(leased_until_at__lt=now) | Q(lease_epoch__gt=0, lease_epoch__lt=term.epoch)
     rows = Workload.objects.filter(free, pk=pk, removed_at=None)
     return until if rows.update(leased_until_at=until, lease_epoch=term.epoch) else None
 
 
 def _give_back(pk: int, lease: datetime) -> None:
-    """With a second try on a new connection: a lease that is not given back blocks everybody until it expires."""
+    """Try a second time on a new connection: a lease that is not given back blocks every actor until it expires."""
     rows = Workload.objects.filter(pk=pk, leased_until_at=lease)
     try:
         rows.update(leased_until_at=None)
@@ -165,9 +164,9 @@ def _give_back(pk: int, lease: datetime) -> None:
 
 
 def void_older_leases(term: Term) -> int:
-    """A new term begins: the leases of earlier leaders, dead or frozen, are void.
+    """At the start of a term, clear the leases of earlier leaders, which may be dead or frozen.
 
-    Should a frozen one wake up in the middle of a call, the container's name decides, as between any two actors.
+    If a frozen leader resumes in the middle of a call, the container's name prevents a second start.
     """
     held = Workload.objects.filter(leased_until_at__isnull=False, lease_epoch__gt=0, lease_epoch__lt=term.epoch)
     return held.update(leased_until_at=None)

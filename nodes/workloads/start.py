@@ -1,4 +1,4 @@
-"""Bringing a workload up: intent, call, result. Safe to repeat from any point."""
+"""Start a workload: write the intent, call the runtime, write the result. Safe to repeat after a crash."""
 
 import logging
 import time
@@ -24,10 +24,10 @@ FIRST_ANSWER_SECONDS = 3.0
 
 
 def start(workload: Workload, runtime: Runtime) -> None:
-    """From requested or starting towards running."""
+    """Take the next action from requested or starting towards running."""
     now = database_now()
     if workload.deadline_at and now > workload.deadline_at:
-        _fail(workload, "not_started", workload.error or "It did not come up in time.", now)
+        _fail(workload, "not_started", workload.error or "It did not start in time.", now)
         return
     if workload.state == State.REQUESTED and not workload.move(
         State.STARTING, now=now, note=f"on {workload.node.name}", called_at=now
@@ -45,17 +45,17 @@ def start(workload: Workload, runtime: Runtime) -> None:
 
 
 def _call(workload: Workload, runtime: Runtime) -> Observed | None:
-    """Ask the runtime; None means: nothing to go on with (the row says why)."""
+    """Call the runtime. None if there is nothing to continue with; the row has the reason."""
     try:
         return runtime.start(launch_of(workload))
     except NameTaken as fault:
         now = database_now()
         raise_alert(
             f"name_taken:{workload.name}",
-            f"A stranger uses the name {workload.name} on node {workload.node.name}",
+            f"The name {workload.name} is already in use on node {workload.node.name}",
             now=now,
             severity=Severity.WARNING,
-            text=f"{fault} It was left alone; the work goes on under another name.",
+            text=f"{fault} Airlock does not touch it and uses another name. Remove it if it should not be there.",
             subject=f"workload:{workload.pk}",
         )
         _fail(workload, "name_taken", str(fault), now, removed_at=now)
@@ -71,7 +71,7 @@ def _call(workload: Workload, runtime: Runtime) -> Observed | None:
 
 
 def _await_first_answer(workload: Workload, runtime: Runtime) -> None:
-    """A new worker needs a moment before it answers; if it takes longer, the next look goes on from here."""
+    """Wait briefly for the new media worker's first answer; if it takes longer, the next check continues here."""
     deadline = time.monotonic() + FIRST_ANSWER_SECONDS
     while True:
         try:
@@ -84,7 +84,7 @@ def _await_first_answer(workload: Workload, runtime: Runtime) -> None:
         time.sleep(0.05)
         try:
             observed = runtime.inspect(workload.name)
-        except RuntimeFault as fault:  # the next look goes on from here, or the deadline decides
+        except RuntimeFault as fault:  # the next check continues here, until the deadline
             Workload.objects.filter(pk=workload.pk).update(error=redact(str(fault)))
             return
         if observed is None or observed.status is Status.EXITED:
@@ -93,7 +93,7 @@ def _await_first_answer(workload: Workload, runtime: Runtime) -> None:
             return
     now = database_now()
     if workload.move(State.RUNNING, now=now, note="it answers", started_at=now, heartbeat_at=now, error=""):
-        logger.info("Workload runs. workload=%s node=%s", workload.name, workload.node.name)
+        logger.info("Workload is running. workload=%s node=%s", workload.name, workload.node.name)
         take_heartbeat(workload, status, now)
 
 

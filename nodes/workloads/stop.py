@@ -1,4 +1,4 @@
-"""Bringing a workload down: ask, insist, collect, remove. Retried until confirmed."""
+"""Stop a workload: SIGTERM, SIGKILL, collect the result, remove the container. Retried until confirmed."""
 
 import contextlib
 import logging
@@ -28,7 +28,7 @@ REPEAT_AFTER = timedelta(seconds=4)
 
 
 def stop(workload: Workload, runtime: Runtime) -> None:
-    """From any live state towards exited."""
+    """Take the next action from any live state towards exited."""
     now = database_now()
     if workload.state == State.REQUESTED:
         workload.move(State.EXITED, now=now, note="never started", exit_reason="never_started")
@@ -52,22 +52,22 @@ def stop(workload: Workload, runtime: Runtime) -> None:
     except NameTaken:
         _end_without_trace(workload, now)
     except (Unreachable, OutcomeUnknown, Refused) as fault:
-        _ask_the_worker(workload)
-        _note_trouble(workload, redact(str(fault)), now)
+        _ask_media_worker(workload)
+        _note_failed_stop(workload, redact(str(fault)), now)
 
 
-def _ask_the_worker(workload: Workload) -> None:
-    """Its engine does not answer, but the worker may (live-restore): a channel that is moved must not go on sending."""
+def _ask_media_worker(workload: Workload) -> None:
+    """The engine does not answer, but the media worker may (live-restore). A channel that was moved must not go on
+    sending from its old node."""
     if workload.is_wanted:
-        return  # lost, but nobody took its place: it plays on, as it should
+        return  # it is lost but not replaced, so it must keep playing
     with contextlib.suppress(WorkerSilent, WorkerRefused, CannotOpen):
         tell(workload, Stop(), WorkerStatus)
-        logger.info("The worker itself was told to end; its engine does not answer. workload=%s", workload.name)
+        logger.info("The engine does not answer; asked the media worker to stop. workload=%s", workload.name)
 
 
-def _take_back(workload: Workload, now: datetime) -> bool:
-    """Its machine is back, and the channel never stopped there: if nobody took it over it goes on, instead of being
-    ended because a fault of the network is over (P-06)."""
+def _resume_lost(workload: Workload, now: datetime) -> bool:
+    """Return a lost workload to running if its node is back, it never stopped, and nothing replaced it (P-06)."""
     is_spare = workload.state != State.LOST or not workload.is_wanted or not workload.is_fenced
     if is_spare or Workload.objects.filter(owner=workload.owner, generation__gt=workload.generation).exists():
         return False
@@ -76,32 +76,34 @@ def _take_back(workload: Workload, now: datetime) -> bool:
             return workload.move(
                 State.RUNNING,
                 now=now,
-                note="its node is back, and it never stopped",
+                note="its node is back and it never stopped",
                 exit_reason="",
                 error="",
                 missed_looks=0,
                 heartbeat_at=now,
             )
     except IntegrityError:
-        return False  # its control port was given away meanwhile
+        return False  # another workload has its control port now
 
 
 def clean_up(workload: Workload, runtime: Runtime) -> None:
-    """The row is over; make sure that its container is, too, and forget it."""
+    """The row is over: make sure that its container has ended too, and remove it."""
     now = database_now()
     try:
         observed = runtime.inspect(workload.name)
         if observed is not None and observed.status is Status.RUNNING:
             runtime.check_ours(observed)
-            if not _take_back(workload, now):
+            if not _resume_lost(workload, now):
                 _signal(workload, runtime, now)
             return
         runtime.remove(workload.name)
     except NameTaken:
-        logger.warning("Left a stranger's container alone. workload=%s", workload.name)
+        logger.warning("A container that is not ours has this name; left it alone. workload=%s", workload.name)
     except RuntimeFault as fault:
-        _ask_the_worker(workload)
-        logger.warning("Not cleaned up yet. workload=%s error=%s", workload.name, redact(str(fault)))
+        _ask_media_worker(workload)
+        logger.warning(
+            "The workload could not be cleaned up yet. workload=%s error=%s", workload.name, redact(str(fault))
+        )
         return
     failpoints.reach(failpoints.STOP_AFTER_REMOVE)
     Workload.objects.filter(pk=workload.pk).update(removed_at=now)
@@ -109,7 +111,7 @@ def clean_up(workload: Workload, runtime: Runtime) -> None:
 
 
 def _signal(workload: Workload, runtime: Runtime, now: datetime) -> None:
-    """SIGTERM first; repeated while nothing happens; SIGKILL once patience is over."""
+    """Send SIGTERM, repeat it, and send SIGKILL after FORCE_AFTER."""
     first = workload.signalled_at or now
     is_frozen = workload.exit_reason == "unresponsive"
     force = is_frozen or now - first >= FORCE_AFTER
@@ -118,17 +120,18 @@ def _signal(workload: Workload, runtime: Runtime, now: datetime) -> None:
     runtime.stop(workload.name, force=force)
     Workload.objects.filter(pk=workload.pk).update(stop_signals=F("stop_signals") + 1, signalled_at=first)
     if workload.deadline_at and now > workload.deadline_at:
-        _note_trouble(workload, "It was told to end and still runs.", now)
+        _note_failed_stop(workload, "It was asked to stop and is still running.", now)
 
 
 def _end_without_trace(workload: Workload, now: datetime) -> None:
-    """There is no such container. One that a timed-out call still brings up later is swept as an orphan."""
-    workload.move(State.EXITED, now=now, note="nothing of that name is there", exit_reason="gone")
+    """There is no such container. If a timed-out call still creates one later, it is swept as an orphan."""
+    workload.move(State.EXITED, now=now, note="there is no container of that name", exit_reason="gone")
     resolve_alert(_alert_key(workload), now=now)
 
 
-def _note_trouble(workload: Workload, error: str, now: datetime) -> None:
-    """Never give up a stop (R-08): tell people, push the deadline, go on. Only a node that is down ends the waiting."""
+def _note_failed_stop(workload: Workload, error: str, now: datetime) -> None:
+    """A stop is retried until confirmed (R-08): alert, extend the deadline, try again. Only a node that is down ends
+    the retries."""
     if workload.deadline_at is None or now <= workload.deadline_at:
         return
     node_is_down = Node.objects.filter(pk=workload.node_id, state=Node.State.DOWN).exists()

@@ -1,4 +1,4 @@
-"""How a workload is supervised: stored with it, so that `nodes` never asks what kind of program it runs."""
+"""The supervision policy, stored with each workload, so that `nodes` does not depend on the kind of program."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ class Supervision:
     memory_mb: int = field(default_factory=_default_memory_mb)
     # How long it may be silent before it counts as lost. None: until its deadline.
     silence_seconds: float | None = None
-    # It may still be sending while we hear nothing. So it is declared lost within seconds, but only if its engine and
-    # the other nodes do not suggest that this machine is cut off; and if it still runs when its node is back, and
-    # nothing replaced it, it stays (P-05, P-06).
+    # It may still be sending although it does not answer. It is declared lost within seconds, but only if its engine
+    # and the other nodes do not show that this machine is cut off. If it is still running when its node is back, and
+    # nothing replaced it, it continues (P-05, P-06).
     is_fenced: bool = False

@@ -1,4 +1,4 @@
-"""A running workload: believe its progress, notice when it is gone, silent, or over."""
+"""Watch a running workload: store its progress, detect that it is gone, silent or has ended."""
 
 import logging
 from dataclasses import replace
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 State = Workload.State
 MISSES_UNTIL_LOST = 3
-LONG_SILENCE = 1.5  # times silence_seconds: then two checks in vain are enough
+LONG_SILENCE = 1.5  # times silence_seconds: after that, two missed checks are enough
 LOG_LINES = 60
 HUNG_LOOP_SECONDS = 20
 ON_AIR_SECONDS = 5.0
@@ -33,51 +33,52 @@ ON_AIR_SECONDS = 5.0
 def watch(term: Term, workload: Workload, runtime: Runtime) -> None:
     """One check. The engine is asked only when the media worker itself is silent."""
     is_fenced = workload.is_fenced
-    # It was silent the last time and may be off air: ask its engine and all nodes while we wait for its answer.
+    # It did not answer the last check and may be off air: ask its engine and all nodes while waiting for its answer.
     doubt = reachability.ask_around(workload, runtime) if is_fenced and workload.missed_looks else None
     try:
         status = fetch_status(workload, reachability.PATIENCE_SECONDS if is_fenced else None)
         ends_at = workload.wanted_end_at
-        if ends_at is not None and _thinks_otherwise(status, ends_at):
+        if ends_at is not None and _has_other_end(status, ends_at):
             status = send_end(workload, ends_at)
     except CannotOpen as fault:
-        _tell_sealed(workload, str(fault))
-        _look_closer(term, workload, runtime, str(fault), doubt, is_our_fault=True)
+        _alert_sealed(workload, str(fault))
+        _ask_engine(term, workload, runtime, str(fault), doubt, is_our_fault=True)
         return
     except WorkerHangs as silence:
         if is_fenced and doubt is None:
-            # Nothing was refused, nothing ended: its engine might time out, too. Check again at once, and ask all.
+            # The call timed out, so its engine may time out too. The next check comes soon and asks all in parallel.
             _note_miss(workload)
             return
-        _look_closer(term, workload, runtime, str(silence), doubt)
+        _ask_engine(term, workload, runtime, str(silence), doubt)
         return
     except WorkerSilent as silence:
-        _look_closer(term, workload, runtime, str(silence), doubt)
+        _ask_engine(term, workload, runtime, str(silence), doubt)
         return
     term.memory(Heard).note(workload)
     if _hangs(status, is_fenced=is_fenced):
-        _look_closer(term, workload, runtime, f"its main loop hangs for {status.loop_age_seconds:.0f} s", doubt)
+        stuck = f"its main loop has been stuck for {status.loop_age_seconds:.0f} s"
+        _ask_engine(term, workload, runtime, stuck, doubt)
         return
     take_heartbeat(workload, status, database_now())
 
 
 def _hangs(status: WorkerStatus, *, is_fenced: bool) -> bool:
-    """Its main loop hangs. A fenced one that still sends frames is left alone: storage that does not answer would
-    delay its successor even more (the app above alerts people)."""
+    """Is its main loop stuck? A fenced workload that still sends frames does not count: if its storage does not
+    answer, a replacement would hang too (the owning app raises an alert)."""
     age = status.last_frame_age_seconds
     is_on_air = is_fenced and age is not None and age < ON_AIR_SECONDS
     return status.loop_age_seconds > HUNG_LOOP_SECONDS and not is_on_air
 
 
-def _thinks_otherwise(status: WorkerStatus, ends_at: datetime) -> bool:
-    """Does the media worker know another end than the one that is wanted?"""
+def _has_other_end(status: WorkerStatus, ends_at: datetime) -> bool:
+    """Does the media worker have another end time than the wanted one?"""
     return status.ends_at is None or abs((status.ends_at - ends_at).total_seconds()) > 0.01
 
 
 def take_heartbeat(workload: Workload, status: WorkerStatus, now: datetime) -> None:
-    """It answered: note when, what it has done, and push its deadline ahead."""
+    """It answered: store the time and its progress, and extend its deadline."""
     status, before = replace(status, error=redact(status.error)), workload.status(WorkerStatus)
-    # Frames, or, of a source of sound alone, bytes.
+    # A source with sound only has no frames, so bytes count too.
     grown = status.frames > before.frames or status.bytes > before.bytes
     moved = grown or workload.progress_at is None
     changes: dict[str, Any] = {
@@ -89,17 +90,17 @@ def take_heartbeat(workload: Workload, status: WorkerStatus, now: datetime) -> N
     if moved:
         changes["progress_at"] = now
     if workload.missed_looks:
-        for trouble in (VANISHED, UNREACHABLE, SEALED) if workload.is_fenced else (SEALED,):
-            resolve_alert(trouble, now=now, note=f"{workload.name} is heard again")
+        for key in (VANISHED, UNREACHABLE, SEALED) if workload.is_fenced else (SEALED,):
+            resolve_alert(key, now=now, note=f"{workload.name} answers again")
     Workload.objects.filter(pk=workload.pk, state=State.RUNNING).update(**changes)
     for name, value in changes.items():
         setattr(workload, name, value)
 
 
-def _look_closer(
+def _ask_engine(
     term: Term, workload: Workload, runtime: Runtime, silence: str, doubt: Doubt | None, *, is_our_fault: bool = False
 ) -> None:
-    """The media worker does not answer: what does its node say? Our own fault is never a reason to end it."""
+    """The media worker does not answer: ask its node. A fault on our side is never a reason to end it."""
     now = database_now()
     _note_miss(workload)
     is_down = not workload.is_fenced and workload.node.state == Node.State.DOWN
@@ -107,47 +108,49 @@ def _look_closer(
     try:
         observed = doubt.inspect() if doubt else reachability.inspect(workload, runtime)
     except RuntimeFault as fault:
-        # The engine may be restarting while the container goes on (live-restore): patience until the deadline.
-        if not is_overdue or _is_on_a_cable(workload, now):
+        # The engine may be restarting while the container runs on (live-restore): wait until the deadline.
+        if not is_overdue or _must_wait_for_card(workload, now):
             return
         if workload.is_fenced and doubt and doubt.answers(workload.node):
-            _end_silent(term, workload, silence, now)  # the machine is there: a new one starts in its place
+            _end_silent(term, workload, silence, now)  # the machine answers: restart it there
         elif not reachability.seems_to_be_us(workload, now, doubt):
-            _lose(workload, "node_gone", f"Neither the worker nor its node answers: {redact(str(fault))}", now)
+            _mark_lost(
+                workload, "node_gone", f"Neither the media worker nor its node answers: {redact(str(fault))}", now
+            )
         return
     if observed is None:
-        _lose(workload, "gone", "Its container or process has vanished.", now)
+        _mark_lost(workload, "gone", "Its container or process no longer exists.", now)
     elif observed.status is not Status.RUNNING:
         finish(workload, observed, runtime)
     elif is_overdue:
         _end_silent(term, workload, silence, now)
 
 
-def _is_on_a_cable(workload: Workload, now: datetime) -> bool:
-    """P-06: no other machine can show the picture on this card; it may be on air though we hear nothing."""
+def _must_wait_for_card(workload: Workload, now: datetime) -> bool:
+    """P-06: no other node can replace a workload on a card, and it may still be on air: wait until its deadline."""
     has_patience = workload.deadline_at is not None and now <= workload.deadline_at
     return workload.is_fenced and bool(workload.spec.get("devices")) and has_patience
 
 
 def _end_silent(term: Term, workload: Workload, silence: str, now: datetime) -> None:
-    """Its engine says that it runs, and it does not answer."""
+    """End a workload that its engine reports as running but that does not answer."""
     if reachability.is_walled_off(term, workload, now):
         return
     silent = (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
-    error = f"It runs but has not answered for {silent:.0f} s ({silence})."
+    error = f"It is running but has not answered for {silent:.0f} s ({silence})."
     if workload.move(State.FAILED, now=now, note=error, exit_reason="unresponsive", error=error):
         logger.error("Workload is unresponsive and will be ended. workload=%s", workload.name)
 
 
-def _tell_sealed(workload: Workload, fault: str) -> None:
-    """Another SEALING_KEYS than the one it was started with: nothing about it is wrong, and it goes on."""
+def _alert_sealed(workload: Workload, fault: str) -> None:
+    """Alert that the token cannot be decrypted: SEALING_KEYS differs. The workload itself is fine and continues."""
     raise_alert(
         SEALED,
-        "The scheduler cannot open the tokens of its workers",
+        "The scheduler cannot decrypt the tokens of its media workers",
         now=database_now(),
         severity=Severity.CRITICAL,
-        text=f"{fault} What runs goes on, but nobody can look after it. Give this scheduler the SEALING_KEYS of the "
-        f"others. First seen with {workload.name}.",
+        text=f"{fault} The media workers continue but cannot be supervised. Set SEALING_KEYS of this scheduler to the "
+        f"same value as in the other processes. First seen with {workload.name}.",
     )
 
 
@@ -157,23 +160,23 @@ def _note_miss(workload: Workload) -> None:
 
 
 def _is_overdue(workload: Workload, now: datetime) -> bool:
-    """Without a limit of its own it may be silent until its deadline; a channel is off air meanwhile (P-04)."""
+    """Has it been silent too long? Without `silence_seconds` it may be silent until its deadline (P-04)."""
     limit = workload.silence_seconds
     if limit is not None:
         silent = (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
-        # By the clock as well: a machine that drops every packet makes each check wait.
+        # After a long silence fewer misses are enough: if a machine drops every packet, each check takes seconds.
         misses = MISSES_UNTIL_LOST - 1 if silent >= LONG_SILENCE * limit else MISSES_UNTIL_LOST
         return silent >= limit and workload.missed_looks >= misses
     return workload.deadline_at is not None and now > workload.deadline_at
 
 
-def _lose(workload: Workload, reason: str, error: str, now: datetime) -> None:
+def _mark_lost(workload: Workload, reason: str, error: str, now: datetime) -> None:
     if workload.move(State.LOST, now=now, note=error, exit_reason=reason, error=error):
         logger.error("Workload is lost. workload=%s reason=%s", workload.name, reason)
 
 
 def finish(workload: Workload, observed: Observed, runtime: Runtime) -> None:
-    """It is over: collect what it said last, and say in words how it ended."""
+    """It has ended: store its last log lines, its final status and the reason."""
     now = database_now()
     printed = _last_log(workload, runtime)
     reason = _reason(observed)
@@ -211,7 +214,7 @@ def _last_log(workload: Workload, runtime: Runtime) -> str:
 
 
 def _final_status(printed: str, workload: Workload) -> WorkerStatus | None:
-    """The worker's last line sums up; believe it only if it names this workload."""
+    """The final status from the media worker's last log line, if it names this workload."""
     for line in reversed(printed.splitlines()):
         try:
             final = read_final(kind_of(workload.program), line)

@@ -1,1 +1,1 @@
-"""Bookings before and between their states: making, changing, padding, lateness, calendars."""
+"""Making and changing bookings: conflicts, padding, lateness, calendar import and feed."""

@@ -1,6 +1,6 @@
-"""Calendars: what is booked as an iCalendar feed, and the events of an .ics file as bookings to be made.
+"""iCalendar: the bookings of a project as a feed, and the import of an .ics file as bookings.
 
-Reading a stranger's file is bounded: its size, the span that is looked at, and the number of events.
+Reading an uploaded file is limited in size, in days ahead, and in the number of events.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ class BadCalendar(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """One event as it would be booked. `problem` says why it cannot be."""
+    """One event as it would be booked. `problem` says why it cannot be booked."""
 
     title: str
     starts_at: datetime | None
@@ -49,7 +49,7 @@ class Entry:
 
 
 def make_feed(project: Project, *, now: datetime, by: str) -> str:
-    """A new secret link for the project's calendar; the old one ends. Answers the token, which is not stored."""
+    """Make a new secret link for the project's calendar and end the old one. Returns the token, which is not stored."""
     token = secrets.token_urlsafe(24)
     changes = {"token_hash": hash_of(token), "created_at": now, "created_by": by}
     CalendarFeed.objects.update_or_create(project=project, defaults=changes)
@@ -65,7 +65,7 @@ def feed_of(token: str) -> CalendarFeed | None:
 
 
 def render_feed(project: Project, now: datetime) -> bytes:
-    """The bookings of a project as people's calendars read them."""
+    """The bookings of a project as an iCalendar file."""
     rows = Booking.objects.filter(
         recorder__project=project, ends_at__gt=now - FEED_PAST, starts_at__lt=now + FEED_AHEAD
     )
@@ -93,7 +93,7 @@ def _event(booking: Booking) -> Event:
 
 
 def read_calendar(content: bytes, recorder: Recorder, now: datetime, days: int) -> list[Entry]:
-    """The events of the next days as entries, those that cannot be booked with the reason. Nothing is stored."""
+    """The events of the next days, with the reason for each that cannot be booked. Nothing is stored."""
     if len(content) > MAX_BYTES:
         raise BadCalendar(f"The file is larger than {MAX_BYTES // 1000} kB.")
     try:
@@ -103,10 +103,10 @@ def read_calendar(content: bytes, recorder: Recorder, now: datetime, days: int) 
         events = recurring_ical_events.of(calendar).between(now, until)
     except BadCalendar:
         raise
-    except Exception as error:  # whatever a strange file makes the parsers raise, it is a bad file
-        raise BadCalendar(f"This is not an iCalendar file that can be read: {error or type(error).__name__}") from error
+    except Exception as error:  # whatever the parsers raise, the file cannot be used
+        raise BadCalendar(f"This is not an iCalendar file Airlock can read: {error or type(error).__name__}") from error
     if len(events) > MAX_EVENTS:
-        raise BadCalendar(f"There are {len(events)} events in that time; at most {MAX_EVENTS} can be taken at once.")
+        raise BadCalendar(f"There are {len(events)} events in that time; at most {MAX_EVENTS} can be imported at once.")
     entries = sorted(
         (_entry(event) for event in events), key=lambda each: (each.starts_at is None, str(each.starts_at))
     )
@@ -114,7 +114,7 @@ def read_calendar(content: bytes, recorder: Recorder, now: datetime, days: int) 
 
 
 def _refuse_flood(calendar: Calendar) -> None:
-    """Rules that fire every second or minute are not programmes, and would keep us busy for a long time."""
+    """Refuse rules that repeat every second or minute: they are not programmes, and take long to expand."""
     for event in calendar.walk("VEVENT"):
         rule = event.get("RRULE")
         if not rule:
@@ -122,7 +122,7 @@ def _refuse_flood(calendar: Calendar) -> None:
         is_dense = bool({str(word).upper() for word in rule.get("FREQ", [])} & {"SECONDLY", "MINUTELY"})
         many = (len(rule.get(name, [])) > 1 for name in ("BYMINUTE", "BYSECOND"))
         if is_dense or any(many) or len(rule.get("BYHOUR", [])) > MAX_HOURS:
-            raise BadCalendar(f"“{event.get('SUMMARY', '')}” repeats every minute or second; that cannot be taken.")
+            raise BadCalendar(f"“{event.get('SUMMARY', '')}” repeats every minute or second, which cannot be imported.")
 
 
 def _entry(event: Event) -> Entry:
@@ -138,7 +138,7 @@ def _day(moment: date | datetime) -> str:
 
 
 def _aware(moment: datetime) -> datetime:
-    """A time without a zone is meant in the house's."""
+    """A time without a zone is taken as house time."""
     return (moment if moment.tzinfo else moment.replace(tzinfo=house_zone())).astimezone(UTC)
 
 
@@ -155,14 +155,14 @@ def _problem(entry: Entry, recorder: Recorder, taken: list[Entry], now: datetime
     assert entry.starts_at is not None
     assert entry.ends_at is not None
     if entry.ends_at <= entry.starts_at:
-        return "it ends before it begins"
+        return "it ends before it starts"
     if entry.starts_at < now:
-        return "it has already begun"
+        return "it has already started"
     if entry.ends_at - entry.starts_at > timedelta(days=7):
         return "it is longer than seven days"
     for other in taken:
         if other.starts_at and other.ends_at and other.starts_at < entry.ends_at and other.ends_at > entry.starts_at:
-            return f"it overlaps “{other.title}” of this file"
+            return f"it overlaps “{other.title}” in this file"
     try:
         refuse_overlap(draft(recorder, entry.starts_at, entry.ends_at, now=now, by="", title=entry.title))
     except BookingRefused as refusal:
@@ -173,7 +173,7 @@ def _problem(entry: Entry, recorder: Recorder, taken: list[Entry], now: datetime
 def import_entries(
     entries: Iterable[Entry], recorder: Recorder, *, now: datetime, by: str
 ) -> tuple[list[Booking], list[Entry]]:
-    """Book what can be booked; answers those made, and those that could not be after all, with the reason."""
+    """Book the entries that can be booked; returns the bookings, and the other entries with their reasons."""
     made, left = [], []
     for entry in entries:
         if entry.problem or entry.starts_at is None or entry.ends_at is None:

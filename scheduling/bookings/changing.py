@@ -1,4 +1,4 @@
-"""Changing a booking that exists: extend, shorten, move, cancel, skip, restore. Live ones too (R-10, R-12)."""
+"""Change an existing booking, also a running one: extend, shorten, move, cancel, skip, restore (R-10, R-12)."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,23 +19,23 @@ RUNNING = (State.STARTING, State.RETRY_WAIT, State.RECORDING)
 
 
 class NotPossible(Exception):
-    """The booking is in no state for that; the text says which."""
+    """The booking's state does not allow the action; the text names the state."""
 
 
 def extend(booking: Booking, by_seconds: float, *, now: datetime, by: str) -> Booking:
-    """Let it end later (or earlier, with a negative number)."""
+    """Move the end later, or earlier with a negative number."""
     return change_end(booking, booking.ends_at + timedelta(seconds=by_seconds), now=now, by=by)
 
 
 def change_end(booking: Booking, ends_at: datetime, *, now: datetime, by: str) -> Booking:
-    """A new end, also while it records: the worker is told and goes on without a break."""
+    """Set a new end, also while recording: the media worker gets the new end and records on without a break."""
     booking.refresh_from_db()
     if booking.state not in {State.PLANNED, State.ARMED, *RUNNING}:
-        raise NotPossible(f"{booking} is {booking.state_word}: its end cannot be changed.")
+        raise NotPossible(f"{booking} is {booking.state_word}, so its end cannot be changed.")
     if ends_at <= booking.starts_at:
         raise BookingRefused("The end must come after the start.")
     if ends_at <= now:
-        raise BookingRefused(f"{house_time(ends_at)} is past. To end it now, stop it.")
+        raise BookingRefused(f"{house_time(ends_at)} is in the past. To end the recording now, stop it.")
     before = booking.ends_at
     _rewrite(booking, booking.starts_at, ends_at, now)
     word = "extended" if ends_at > before else "shortened"
@@ -44,14 +44,14 @@ def change_end(booking: Booking, ends_at: datetime, *, now: datetime, by: str) -
 
 
 def move_window(booking: Booking, starts_at: datetime, ends_at: datetime, *, now: datetime, by: str) -> Booking:
-    """Another time altogether, for one that has not been claimed yet."""
+    """Set a new start and end for a booking that is still planned."""
     booking.refresh_from_db()
     if booking.state != State.PLANNED:
-        raise NotPossible(f"{booking} is {booking.state_word}: only its end can be changed.")
+        raise NotPossible(f"{booking} is {booking.state_word}, so its start cannot be changed.")
     if ends_at <= starts_at:
         raise BookingRefused("The end must come after the start.")
     if ends_at <= now:
-        raise BookingRefused("That window is past.")
+        raise BookingRefused("That window is in the past.")
     before = f"{house_time(booking.starts_at)} to {house_time(booking.ends_at)}"
     _rewrite(booking, starts_at, ends_at, now)
     booking.remark(f"moved from {before} to {house_time(starts_at)} to {house_time(ends_at)}", now=now, by=by)
@@ -59,7 +59,7 @@ def move_window(booking: Booking, starts_at: datetime, ends_at: datetime, *, now
 
 
 def _rewrite(booking: Booking, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
-    """Write a new window with everything that follows from it, or BookingRefused and nothing is changed."""
+    """Write a new window, its padding, port times and media worker end; or raise BookingRefused and change nothing."""
     old = (booking.starts_at, booking.ends_at, booking.opens_at, booking.closes_at)
     try:
         with transaction.atomic():
@@ -78,7 +78,7 @@ def _rewrite(booking: Booking, starts_at: datetime, ends_at: datetime, now: date
             if booking.state == State.PLANNED:
                 rows.update(next_preflight_at=first_preflight(starts_at, now))
             if not rows.update(**changes):
-                raise BookingRefused(f"{booking} has just changed. Look again.")
+                raise BookingRefused(f"{booking} has just changed. Check it and try again.")
             booking.opens_at, booking.closes_at = opens_at, closes_at
             reserve_times(booking.owner, starts_at=opens_at, ends_at=closes_at)
             workloads.set_end(booking.owner, closes_at)
@@ -95,16 +95,16 @@ def _rewrite(booking: Booking, starts_at: datetime, ends_at: datetime, now: date
 
 
 def cancel(booking: Booking, *, now: datetime, by: str) -> bool:
-    """It shall not be: before its start it is just taken out, later its own worker is stopped. The files stay."""
+    """Cancel the booking; if it is running, stop its media worker. The files stay."""
     while not booking.is_over and booking.state != State.CANCELLING:
         with transaction.atomic():
             lock(booking.recorder_id)
             if booking.state in {State.PLANNED, State.ARMED}:
-                moved = booking.move(State.CANCELLED, now=now, by=by, note="cancelled before it began")
+                moved = booking.move(State.CANCELLED, now=now, by=by, note="cancelled before it started")
                 if moved:
-                    _let_go(booking, now)
+                    _release_resources(booking, now)
             elif booking.may_move(State.CANCELLING):
-                moved = booking.move(State.CANCELLING, now=now, by=by, note="cancelled while it ran")
+                moved = booking.move(State.CANCELLING, now=now, by=by, note="cancelled while it was running")
                 if moved:
                     workloads.unwant(booking.owner, now=now, by=by, note="cancelled")
                     wake_scheduler()
@@ -112,19 +112,19 @@ def cancel(booking: Booking, *, now: datetime, by: str) -> bool:
                 return False
         if moved:
             return True
-        booking.refresh_from_db()  # somebody moved it in this moment: look again, the wish stands
+        booking.refresh_from_db()  # another process changed its state: try again in the new state
     return False
 
 
 def skip(booking: Booking, *, now: datetime, by: str) -> bool:
-    """Leave this one out. Of a schedule: the occurrence becomes an exception of the rule, so it stays left out."""
+    """Skip this booking. If it belongs to a schedule, the rule gets an exception, so that it stays skipped."""
     if booking.state not in {State.PLANNED, State.ARMED}:
-        raise NotPossible(f"{booking} is {booking.state_word}: it cannot be skipped any more. Cancel or stop it.")
+        raise NotPossible(f"{booking} is {booking.state_word}, so it can no longer be skipped. Cancel or stop it.")
     with transaction.atomic():
         lock(booking.recorder_id)
         if not booking.move(State.SKIPPED, now=now, by=by, note="skipped by hand", skip_reason=Booking.Skip.BY_HAND):
             return False
-        _let_go(booking, now)
+        _release_resources(booking, now)
         if booking.schedule_id and booking.local_start:
             schedule = Schedule.objects.select_for_update().get(pk=booking.schedule_id)
             schedule.exceptions = sorted({*schedule.exceptions, booking.local_start})
@@ -133,11 +133,11 @@ def skip(booking: Booking, *, now: datetime, by: str) -> bool:
 
 
 def restore(booking: Booking, *, now: datetime, by: str) -> None:
-    """Take a skipped or cancelled one back in, if its window can still be had. Raises NotPossible or BookingRefused."""
+    """Plan a skipped or cancelled booking again if its window is still free, or raise NotPossible or BookingRefused."""
     if booking.state not in {State.SKIPPED, State.CANCELLED} or booking.attempts:
-        raise NotPossible(f"{booking} is {booking.state_word}: there is nothing to restore.")
+        raise NotPossible(f"{booking} is {booking.state_word}, so it cannot be restored.")
     if booking.ends_at <= now:
-        raise NotPossible(f"The window of {booking} is past.")
+        raise NotPossible(f"The window of {booking} is in the past.")
     try:
         with transaction.atomic():
             lock(booking.recorder_id)
@@ -149,7 +149,7 @@ def restore(booking: Booking, *, now: datetime, by: str) -> None:
             if not booking.move(
                 State.PLANNED, now=now, by=by, note="restored", skip_reason="", next_preflight_at=preflight, **changes
             ):
-                raise NotPossible(f"{booking} has just changed. Look again.")
+                raise NotPossible(f"{booking} has just changed. Check it and try again.")
             reserve_port(booking)
             if booking.schedule_id and booking.local_start:
                 schedule = Schedule.objects.select_for_update().get(pk=booking.schedule_id)
@@ -163,7 +163,7 @@ def restore(booking: Booking, *, now: datetime, by: str) -> None:
         raise BookingRefused(str(error)) from error
 
 
-def _let_go(booking: Booking, now: datetime) -> None:
+def _release_resources(booking: Booking, now: datetime) -> None:
     release(booking.owner, now=now)
     padding.give_back(booking.recorder_id, booking.starts_at, booking.ends_at, now)
-    resolve_alert(f"preflight:{booking.owner}", now=now, note="it is not to be")
+    resolve_alert(f"preflight:{booking.owner}", now=now, note="the booking was cancelled or skipped")

@@ -1,4 +1,4 @@
-"""May a booking still start? On time always; late as its policy says; too late it is missed, and somebody is told."""
+"""Decides whether a late booking may still start, by its policy; otherwise it is missed or skipped, with an alert."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,24 +16,24 @@ ON_TIME_SECONDS = 1.0
 
 
 def why_too_late(booking: Booking, now: datetime) -> tuple[str, str] | None:
-    """(state, reason) if it may not start any more (R-05, R-06), else None."""
+    """(state, reason) if it may no longer start (R-05, R-06), otherwise None."""
     if now >= booking.closes_at:
         return State.MISSED, f"its window closed at {house_time(booking.closes_at)} before it could be started"
     late = (now - booking.opens_at).total_seconds()
     if late <= ON_TIME_SECONDS:
         return None
-    left = (booking.ends_at - now).total_seconds()  # post-roll alone is no recording
+    left = (booking.ends_at - now).total_seconds()  # post-roll alone does not count
     if left < booking.useful_seconds:
-        return State.MISSED, f"only {spoken(max(0.0, left))} of its window were left when it could be started"
+        return State.MISSED, f"only {spoken(max(0.0, left))} of its window was left when it could be started"
     if booking.late_start == Booking.Late.SKIP:
-        return State.SKIPPED, f"{spoken(late)} late, and late starts are to be skipped"
+        return State.SKIPPED, f"{spoken(late)} late, and late starts are skipped by its policy"
     if booking.max_late_seconds is not None and late > booking.max_late_seconds:
         return State.SKIPPED, f"{spoken(late)} late, more than the {spoken(booking.max_late_seconds)} allowed"
     return None
 
 
 def give_up(booking: Booking, state: str, reason: str, now: datetime) -> bool:
-    """Missed or skipped, with the reason and an alert in the same transaction."""
+    """Move it to missed or skipped, with the reason and an alert in the same transaction."""
     with transaction.atomic():
         changes = {"skip_reason": Booking.Skip.LATE} if state == State.SKIPPED else {}
         if not booking.move(state, now=now, note=reason, **changes):
@@ -54,7 +54,7 @@ def give_up(booking: Booking, state: str, reason: str, now: datetime) -> bool:
 
 
 def give_up_late(pks: Sequence[int], now: datetime) -> list[int]:
-    """Of the bookings that are late, those that may not start any more; they are moved, and told of."""
+    """Give up the late bookings that may no longer start; returns their ids."""
     gone = []
     for booking in Booking.objects.filter(pk__in=pks).select_related("recorder__project"):
         verdict = why_too_late(booking, now) if booking.state in {State.PLANNED, State.ARMED} else None

@@ -1,4 +1,4 @@
-"""Make bookings. The database refuses one when the recorder is taken; the refusal is explained (R-13)."""
+"""Make bookings. The database refuses an overlap on one recorder, and the refusal names the other booking (R-13)."""
 
 from datetime import datetime, timedelta
 
@@ -18,7 +18,7 @@ PREFLIGHTS = (timedelta(hours=24), timedelta(hours=1), timedelta(minutes=5))
 
 
 class BookingRefused(Exception):
-    """The booking cannot be had; the text is for the person who asked."""
+    """The booking cannot be made; the text is for the user."""
 
     def __init__(self, text: str, winner: Booking | None = None, free_at: datetime | None = None) -> None:
         super().__init__(text)
@@ -39,7 +39,7 @@ def book(  # noqa: PLR0913  one keyword for each thing a caller may choose
     pad_before_seconds: int | None = None,
     pad_after_seconds: int | None = None,
 ) -> Booking:
-    """One window on one recorder, with its padding and its port; or BookingRefused."""
+    """Book one window on one recorder, with its padding and its port; or raise BookingRefused."""
     if not recorder.is_active:
         raise BookingRefused(f"{recorder} is switched off.")
     if ends_at <= starts_at:
@@ -82,7 +82,7 @@ def draft(
     title: str,
     is_manual: bool = False,
 ) -> Booking:
-    """A booking as it would be, not stored."""
+    """An unsaved booking without padding in its window."""
     return Booking(
         recorder=recorder,
         title=title,
@@ -100,7 +100,7 @@ def draft(
 
 
 def follow_rule(booking: Booking, schedule: Schedule, occurrence: Occurrence) -> None:
-    """Which occurrence of which rule it is, and the rule's wishes and policies."""
+    """Copy the occurrence, the padding and the policies of the schedule to the booking."""
     booking.schedule, booking.planned_start_at = schedule, occurrence.starts_at
     booking.local_start = local_text(occurrence.local_start)
     if schedule.pad_before_seconds is not None:
@@ -113,19 +113,19 @@ def follow_rule(booking: Booking, schedule: Schedule, occurrence: Occurrence) ->
 
 
 def lock(recorder_id: int) -> None:
-    """One after the other: inserts that wait for each other at the exclusion constraint would deadlock."""
+    """Lock the recorder, so that writers queue: inserts that wait at the exclusion constraint would deadlock."""
     Recorder.objects.select_for_update(no_key=True).get(pk=recorder_id)
 
 
 def refuse_overlap(booking: Booking) -> None:
-    """The windows themselves may not overlap; their padding gives way."""
+    """Raise BookingRefused if the window overlaps another one. Padding is not compared: it can be shortened."""
     others = in_the_way(booking)
     if others:
         raise refusal(booking)
 
 
 def in_the_way(booking: Booking) -> list[Booking]:
-    """Live bookings that hold some of this one's window; padding that gives way is not in the way."""
+    """The live bookings that overlap this window, without padding that can be shortened."""
     rows = Booking.objects.overlapping(booking.recorder_id, booking.starts_at, booking.ends_at).exclude(
         pk=booking.pk or 0
     )
@@ -138,12 +138,12 @@ def in_the_way(booking: Booking) -> list[Booking]:
 
 
 def first_preflight(starts_at: datetime, now: datetime) -> datetime | None:
-    """The first of the looks ahead of a start that is still to come; None if all are past (R-20)."""
+    """The time of the next pre-flight check before the start; None if all are past (R-20)."""
     return min((starts_at - ahead for ahead in PREFLIGHTS if starts_at - ahead > now), default=None)
 
 
 def reserve_port(booking: Booking) -> None:
-    """A pinned recorder's port is held ahead of time; otherwise the node, and so the port, is chosen at the start."""
+    """Reserve the port now if the recorder has a fixed node; otherwise node and port are chosen at the start."""
     recorder = booking.recorder
     needed = port_needed(recorder.source_type, recorder.address)
     if needed is None or recorder.node is None:
@@ -159,7 +159,7 @@ def reserve_port(booking: Booking) -> None:
 
 
 def hold_ports_anew(recorder: Recorder, now: datetime) -> list[str]:
-    """Its device or node was changed: planned bookings hold the new port. Returns the reasons of those that cannot."""
+    """Reserve the new port for planned bookings after the recorder's device or node changed; returns the conflicts."""
     problems = []
     with transaction.atomic():
         lock(recorder.pk)
@@ -173,17 +173,17 @@ def hold_ports_anew(recorder: Recorder, now: datetime) -> list[str]:
 
 
 def refusal(booking: Booking) -> BookingRefused:
-    """Why this window cannot be had, who has it, and from when one of this length is free."""
+    """The refusal of this window: the booking that has it, and when a window of this length is free."""
     recorder = booking.recorder
     others = in_the_way(booking)
     if not others:
-        return BookingRefused(f"{recorder} was booked by somebody else a moment ago. Try again.")
+        return BookingRefused(f"Another user has just booked {recorder}. Try again.")
     winner = others[0]
     free_at = next_free(recorder, booking.starts_at, booking.ends_at - booking.starts_at, but=booking.pk or 0)
     return BookingRefused(
         f"{recorder} is taken by “{winner}” ({winner.state_word}, "
         f"{house_time(winner.starts_at)} to {house_time(winner.ends_at)}, "
-        f"booked by {winner.requested_by or 'nobody'}). "
+        f"booked by {winner.requested_by or 'an unknown user'}). "
         f"It is free for this length from {house_time(free_at)}.",
         winner=winner,
         free_at=free_at,
@@ -191,7 +191,7 @@ def refusal(booking: Booking) -> BookingRefused:
 
 
 def next_free(recorder: Recorder, after: datetime, length: timedelta, but: int = 0) -> datetime:
-    """The first moment from `after` on at which no window stands in the way for `length`."""
+    """The first time from `after` on at which the recorder is free for `length`."""
     moment = after
     taken = Booking.objects.live().filter(recorder=recorder, closes_at__gt=after).exclude(pk=but).order_by("starts_at")
     for other in taken.only("state", "opens_at", "starts_at", "ends_at", "closes_at").iterator(chunk_size=100):

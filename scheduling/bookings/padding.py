@@ -1,7 +1,8 @@
-"""Padding between neighbours on one recorder: what both want if there is room, shared fairly if there is not (R-17).
+"""Shares the padding between neighbouring bookings on one recorder (R-17).
 
-The windows themselves are sacred; padding is a wish. The gap between two windows is split in proportion to what each
-wants of it, so that a post-roll never eats the next one's pre-roll. Whoever gets less than he asked for is told.
+Windows are never shortened, only padding. If the gap between two windows is too short for both paddings, it is split
+in proportion to what each requested, so that a post-roll never uses up the next pre-roll. The booking's history shows
+the padding it really gets.
 """
 
 import logging
@@ -20,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 State = Booking.State
 FIXED_END = {State.STOPPING, State.CANCELLING}
-# Padding is an hour at most on either side: whoever is further away than this is no neighbour.
+# Padding is at most an hour on each side, so bookings further away than this cannot affect each other.
 NEAR = timedelta(hours=3)
 
 
 def share_gap(gap: timedelta, after: timedelta, before: timedelta) -> tuple[timedelta, timedelta]:
-    """How much of a gap the earlier one gets as post-roll and the later as pre-roll: together never more than it."""
+    """Split a gap into the post-roll of the earlier booking and the pre-roll of the later one."""
     gap = max(gap, timedelta(0))
     if after + before <= gap:
         return after, before
@@ -34,7 +35,7 @@ def share_gap(gap: timedelta, after: timedelta, before: timedelta) -> tuple[time
 
 
 def held(booking: Booking) -> tuple[datetime, datetime]:
-    """What nobody can take from it: its window, its pre-roll once that runs, its post-roll while it is stopping."""
+    """The part that cannot be shortened: the window, the pre-roll once it runs, the post-roll while stopping."""
     is_open = booking.state not in {State.PLANNED, State.ARMED}
     begins = booking.opens_at if is_open else booking.starts_at
     return begins, booking.closes_at if booking.state in FIXED_END else booking.ends_at
@@ -43,7 +44,7 @@ def held(booking: Booking) -> tuple[datetime, datetime]:
 def neighbours(
     recorder_id: int, starts_at: datetime, ends_at: datetime, but: int = 0
 ) -> tuple[Booking | None, Booking | None]:
-    """The live bookings right before and right after a window, as far as their padding could ever meet."""
+    """The live bookings directly before and after a window, if they are near enough for their padding to meet."""
     near = Booking.objects.overlapping(recorder_id, starts_at - NEAR, ends_at + NEAR)
     others = near.exclude(pk=but).select_related("recorder")
     before = others.filter(ends_at__lte=starts_at).order_by("-ends_at").first()
@@ -52,8 +53,8 @@ def neighbours(
 
 
 def fit(booking: Booking) -> tuple[datetime, datetime]:
-    """The padded window this booking gets between its neighbours, as if they made room; nothing is written."""
-    wanted_before, wanted_after = _wishes(booking)
+    """The padded window of this booking between its neighbours, assuming they make room. Writes nothing."""
+    wanted_before, wanted_after = _requested(booking)
     before, after = neighbours(booking.recorder_id, booking.starts_at, booking.ends_at, but=booking.pk or 0)
     opens_at, closes_at = booking.starts_at - wanted_before, booking.ends_at + wanted_after
     if before is not None:
@@ -61,18 +62,18 @@ def fit(booking: Booking) -> tuple[datetime, datetime]:
             opens_at = max(opens_at, min(before.closes_at, booking.starts_at))
         else:
             gap = booking.starts_at - before.ends_at
-            opens_at = booking.starts_at - share_gap(gap, _wishes(before)[1], wanted_before)[1]
+            opens_at = booking.starts_at - share_gap(gap, _requested(before)[1], wanted_before)[1]
     if after is not None:
         gap = after.starts_at - booking.ends_at
-        room = share_gap(gap, wanted_after, _wishes(after)[0])[0]
-        if after.state not in {State.PLANNED, State.ARMED}:  # it is open already: its side stands
+        room = share_gap(gap, wanted_after, _requested(after)[0])[0]
+        if after.state not in {State.PLANNED, State.ARMED}:  # it is open already: its pre-roll stays
             room = min(wanted_after, max(timedelta(0), after.opens_at - booking.ends_at))
         closes_at = booking.ends_at + room
     return opens_at, closes_at
 
 
 def make_room(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime) -> None:
-    """Take back as much of the neighbours' padding as this padded window needs. Call before writing the window."""
+    """Shorten the neighbours' padding as far as this padded window needs. Call before writing the window."""
     before, after = neighbours(booking.recorder_id, booking.starts_at, booking.ends_at, but=booking.pk or 0)
     if before is not None and before.closes_at > opens_at and before.state not in FIXED_END:
         set_window(before, before.opens_at, opens_at, now, why=f"“{booking}” starts at {house_time(booking.starts_at)}")
@@ -81,7 +82,7 @@ def make_room(booking: Booking, opens_at: datetime, closes_at: datetime, now: da
 
 
 def give_back(recorder_id: int, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
-    """A window has become free: whoever had to give way there gets back what fits now."""
+    """After a window became free, give its neighbours back the padding that now fits."""
     for neighbour in neighbours(recorder_id, starts_at, ends_at):
         if neighbour is None or neighbour.state in FIXED_END:
             continue
@@ -89,11 +90,11 @@ def give_back(recorder_id: int, starts_at: datetime, ends_at: datetime, now: dat
         if neighbour.state not in {State.PLANNED, State.ARMED}:
             opens_at = neighbour.opens_at
         closes_at = max(closes_at, neighbour.ends_at)
-        _grow(neighbour, opens_at, closes_at, now)
+        _restore_padding(neighbour, opens_at, closes_at, now)
 
 
 def give_back_all(recorder_id: int, now: datetime) -> None:
-    """The same for every planned booking of a recorder that had to give way somewhere."""
+    """Give back padding to every planned booking of a recorder that has less than it requested."""
     before, after = (
         ExpressionWrapper(F(name) * timedelta(seconds=1), output_field=DurationField())
         for name in ("pad_before_seconds", "pad_after_seconds")
@@ -102,33 +103,33 @@ def give_back_all(recorder_id: int, now: datetime) -> None:
     planned = Booking.objects.filter(recorder_id=recorder_id, state=State.PLANNED).filter(short)
     for booking in planned.select_related("recorder").order_by("starts_at"):
         opens_at, closes_at = fit(booking)
-        _grow(booking, opens_at, closes_at, now)
+        _restore_padding(booking, opens_at, closes_at, now)
 
 
-def _grow(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime) -> None:
-    """Give it its padding back, if its port is free then; if not, it keeps what it has."""
+def _restore_padding(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime) -> None:
+    """Extend its padding if its port is free then; otherwise leave it."""
     if (opens_at, closes_at) == (booking.opens_at, booking.closes_at):
         return
     try:
         with transaction.atomic():
             make_room(booking, opens_at, closes_at, now)
-            set_window(booking, opens_at, closes_at, now, why="its neighbour is gone")
+            set_window(booking, opens_at, closes_at, now, why="the neighbouring booking was removed")
     except (PortTaken, IntegrityError):
-        logger.info("Padding not given back: somebody else holds the port or the window. booking=%s", booking.pk)
+        logger.info("Padding was not given back: another booking holds the port or the window. booking=%s", booking.pk)
 
 
 def set_window(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime, why: str) -> None:
-    """Write a new padded window, with the port's times and a line in the history."""
-    # Whoever holds an armed one in memory for the old instant loses the compare-and-set; it is armed anew for the new.
+    """Write a new padded window, with the port's times, the media worker's end and a line in the history."""
+    # Move an armed booking back to planned: the dispatcher's start at the old time is refused, and it is armed again.
     is_rearmed = booking.state == State.ARMED and opens_at != booking.opens_at
-    if is_rearmed and not booking.move(State.PLANNED, now=now, note=f"opens at another time: {why}"):
+    if is_rearmed and not booking.move(State.PLANNED, now=now, note=f"opening time changed: {why}"):
         return
     changes: dict[str, datetime] = {"opens_at": opens_at, "closes_at": closes_at}
     if booking.state == State.PLANNED:
         changes["deadline_at"] = closes_at
     same = Booking.objects.filter(pk=booking.pk, state=booking.state, state_since_at=booking.state_since_at)
     if not same.update(**changes):
-        return  # it has just moved on; its padding is what it was
+        return  # its state has just changed: leave its padding
     booking.opens_at, booking.closes_at = opens_at, closes_at
     reserve_times(booking.owner, starts_at=opens_at, ends_at=closes_at)
     workloads.set_end(booking.owner, closes_at)
@@ -137,19 +138,19 @@ def set_window(booking: Booking, opens_at: datetime, closes_at: datetime, now: d
 
 
 def words(booking: Booking) -> str:
-    """What it has of the padding it asked for."""
+    """The padding it has, and what was requested if that is more."""
     before = (booking.starts_at - booking.opens_at).total_seconds()
     after = (booking.closes_at - booking.ends_at).total_seconds()
     text = f"padding {spoken(before)} before and {spoken(after)} after"
     if (before, after) == (booking.pad_before_seconds, booking.pad_after_seconds):
         return text
-    return f"{text} (asked for {spoken(booking.pad_before_seconds)} and {spoken(booking.pad_after_seconds)})"
+    return f"{text} (requested {spoken(booking.pad_before_seconds)} and {spoken(booking.pad_after_seconds)})"
 
 
 def is_short_of_padding(booking: Booking) -> bool:
-    before, after = _wishes(booking)
+    before, after = _requested(booking)
     return booking.starts_at - booking.opens_at < before or booking.closes_at - booking.ends_at < after
 
 
-def _wishes(booking: Booking) -> tuple[timedelta, timedelta]:
+def _requested(booking: Booking) -> tuple[timedelta, timedelta]:
     return timedelta(seconds=booking.pad_before_seconds), timedelta(seconds=booking.pad_after_seconds)

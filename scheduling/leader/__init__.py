@@ -1,1 +1,1 @@
-"""Leadership and the loop: which scheduler leads, which steps are due, which bookings start on the instant."""
+"""The scheduler process: leader election, the loop of steps, and the dispatch of starts on time."""

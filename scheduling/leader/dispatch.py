@@ -1,11 +1,10 @@
-"""Starts on the instant: claimed a few seconds ahead, held in memory on a timer, moved and dispatched when due.
+"""Starts bookings on time: claims them a few seconds ahead, holds them in memory on a timer, dispatches them when due.
 
-`step` is one of the loop's steps: it claims what opens soon (planned -> armed, with the leader's epoch). A thread
-of its own sleeps until the next instant, moves everything that is due from armed to starting in one compare-and-set,
-and hands it to a bounded pool. The instant is the opening of the padded window, less the time a worker needs to come
-up: it waits there, so that the first frame is on time. Neither a slow step nor a hung node stands between a booking
-and its second. If this process dies anywhere in between, the rows say what was meant, and the next leader takes over
-from them what an older one armed or began to start.
+`step` is one of the loop's steps: it claims the bookings that open soon (planned -> armed, with the leader's epoch). A
+separate thread sleeps until the next start is due, moves all due bookings from armed to starting in one
+compare-and-set, and passes them to a bounded pool. A start is due when the padded window opens, minus the launch time
+of a media worker, which then waits for the opening. So neither a slow step nor a hung node delays a start. If this
+process dies, the rows show which bookings it had armed or begun to start, and the next leader takes them over.
 """
 
 import contextlib
@@ -34,7 +33,7 @@ CHUNK = 250
 CLAIM_LIMIT = 20_000
 RETRY_SECONDS = 0.2
 GOOD_SAMPLE_SECONDS = 0.002
-# The compare-and-set takes a millisecond or two: it begins this much early, and the hand-over waits for the instant.
+# The compare-and-set takes a millisecond or two: it runs this much early, and the hand-over waits for the due time.
 LEAD = timedelta(milliseconds=2)
 ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 DUE_SQL = f"""SELECT min(opens_at) - interval '{settings.ARM_AHEAD_SECONDS + settings.LAUNCH_AHEAD_SECONDS} s'
@@ -42,7 +41,7 @@ DUE_SQL = f"""SELECT min(opens_at) - interval '{settings.ARM_AHEAD_SECONDS + set
 
 
 class Dispatcher:
-    """The bookings one leader holds in memory for their instant: made when its term begins, stopped when it ends."""
+    """Holds one leader's armed bookings in memory until they are due; created and stopped with the leader's term."""
 
     def __init__(self, epoch: int, start: Start) -> None:
         self.epoch = epoch
@@ -61,7 +60,7 @@ class Dispatcher:
         return thread
 
     def sync(self, now: datetime, asked: float, answered: float) -> None:
-        """Lay the database's clock beside our monotonic one; a slow answer counts only if the clock was really set."""
+        """Compare the database's clock with our monotonic one. A slow answer is used only if the clock was changed."""
         took = answered - asked
         ahead = now - _as_moment((asked + answered) / 2)
         with self._changed:
@@ -72,11 +71,11 @@ class Dispatcher:
                     self._changed.notify()
 
     def step(self, now: datetime) -> datetime | None:
-        """Claim what opens soon; answer when the next one has to be claimed."""
+        """Claim the bookings that open soon; return when the next one must be claimed."""
         if not self._thread.is_alive() and not self._is_stopping:
-            logger.error("The dispatcher had died; starting it again.")
+            logger.error("The dispatcher thread had ended; starting it again.")
             self._thread = self._start_thread()
-        self._inherit(now)
+        self._take_over(now)
         lead = timedelta(seconds=settings.ARM_AHEAD_SECONDS) + self._launch_ahead
         planned = Booking.objects.filter(state=State.PLANNED).order_by("opens_at")
         upcoming = planned.values_list("opens_at", flat=True).first()
@@ -87,7 +86,7 @@ class Dispatcher:
                 State.PLANNED,
                 State.ARMED,
                 now=now,
-                # A leader that was deposed while it read may not claim: nobody would hold it.
+                # A leader that lost the lead since it read the rows must not claim them: it would not start them.
                 guard="COALESCE((SELECT epoch FROM scheduling_leadership WHERE id = 1), 0) <= %(epoch)s",
                 changes={"deadline_at": "closes_at", "epoch": "%(epoch)s", "claimed_at": "%(_now)s"},
                 values={"epoch": self.epoch},
@@ -97,7 +96,7 @@ class Dispatcher:
         return upcoming - lead if upcoming else None
 
     def stop(self) -> None:
-        """Hold nothing any more. What the pool has begun it ends; what is armed belongs to the next leader."""
+        """Stop dispatching. Starts that have begun are finished; armed bookings are left to the next leader."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
@@ -105,15 +104,15 @@ class Dispatcher:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def finish_due(self, seconds: float = 10.0) -> None:
-        """Wait until everything due by now is dispatched and done. For a single turn, not for the loop."""
+        """Wait until all due starts are dispatched and done. For a single turn, not for the loop."""
         deadline = time.monotonic() + seconds
         with self._changed:
             self._changed.wait_for(lambda: not self._is_due() and not self._is_busy, max(0.0, seconds))
         self._pool.shutdown(wait=time.monotonic() < deadline)
         self._pool = ThreadPoolExecutor(settings.DISPATCH_THREADS, "dispatch")
 
-    def _inherit(self, now: datetime) -> None:
-        """What older leaders armed is ours to hold; what they began to start we begin again: whoever was first wins."""
+    def _take_over(self, now: datetime) -> None:
+        """Take over the bookings that older leaders armed, and repeat the starts they began, which is safe."""
         with connection.cursor() as cursor:
             cursor.execute(
                 f"""UPDATE scheduling_booking SET epoch = %s
@@ -127,10 +126,10 @@ class Dispatcher:
             if state == State.STARTING:
                 self._pool.submit(_guarded, self._start, pk)
         if rows:
-            logger.info("Took over what an older leader had claimed. count=%s", len(rows))
+            logger.info("Took over the bookings that an older leader had claimed. count=%s", len(rows))
 
     def _hold(self, entries: Sequence[tuple[datetime, int]], now: datetime) -> None:
-        """What is on time first: giving up what is late takes a moment each, and may be many after a long silence."""
+        """Hold those on time first: giving up a late booking takes time, and after an outage there may be many."""
         on_time_since = now - timedelta(seconds=1)
         late = [entry for entry in entries if entry[0] < on_time_since]
         self._push([entry for entry in entries if entry[0] >= on_time_since])
@@ -153,13 +152,13 @@ class Dispatcher:
                 for first in range(0, len(due), CHUNK):
                     try:
                         self._dispatch(due[first : first + CHUNK])
-                    except Exception:  # the thread must live; the sweep of overdue bookings starts these
+                    except Exception:  # the thread must go on; the sweep of overdue bookings starts these
                         logger.exception("A dispatch failed. count=%s", len(due))
         finally:
             connections.close_all()
 
     def _wait(self) -> list[tuple[datetime, int]] | None:
-        """Sleep until something is due; None when it is time to leave."""
+        """Sleep until a start is due, and return all due starts; None when stopping."""
         with self._changed:
             self._is_busy = False
             self._changed.notify_all()
@@ -182,7 +181,7 @@ class Dispatcher:
         return _as_moment(time.monotonic()) + self._ahead
 
     def _dispatch(self, due: list[tuple[datetime, int]]) -> None:
-        """Move them, if they are still ours to move, and hand them to the pool when the instant is there."""
+        """Move the bookings that are still ours to starting, and pass them to the pool when they are due."""
         pks = [pk for _, pk in due]
         try:
             moved = Booking.move_batch(
@@ -190,7 +189,7 @@ class Dispatcher:
                 State.ARMED,
                 State.STARTING,
                 now=self._now(),
-                guard="epoch = %(epoch)s AND opens_at <= %(latest)s",  # one that was moved to later is not due
+                guard="epoch = %(epoch)s AND opens_at <= %(latest)s",  # one moved to a later time is not due
                 changes={
                     "attempts": "1",
                     "dispatched_at": "GREATEST(%(_now)s, opens_at - %(ahead)s)",
@@ -199,8 +198,10 @@ class Dispatcher:
                 values={"epoch": self.epoch, "latest": due[-1][0] + self._launch_ahead, "ahead": self._launch_ahead},
             )
         except (DatabaseError, InterfaceError) as error:
-            # The database is away: hold them and try again. If we lead no longer, the epoch will say so.
-            logger.error("Could not dispatch; trying again. count=%s error=%s", len(pks), str(error).strip())
+            # The database is down: keep them and try again. If we are no longer leader, the epoch guard refuses.
+            logger.error(
+                "Bookings could not be dispatched; trying again. count=%s error=%s", len(pks), str(error).strip()
+            )
             connection.close()
             with self._changed:
                 self._changed.wait_for(lambda: self._is_stopping, RETRY_SECONDS)
@@ -215,7 +216,7 @@ class Dispatcher:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """The loop's step. Without a dispatcher (a rehearsal, a test of another step) there is nothing to claim for."""
+    """The loop's step. Without a dispatcher (in a rehearsal, or a test of another step) nothing is claimed."""
     dispatcher = term.kept(Dispatcher)
     return dispatcher.step(now) if dispatcher is not None else None
 
@@ -223,12 +224,12 @@ def step(term: Term, now: datetime) -> datetime | None:
 def _guarded(start: Start, pk: int) -> None:
     try:
         start(pk)
-    except Exception:  # the loop looks at every starting booking again and goes on from where this one stopped
+    except Exception:  # the loop checks every starting booking again and continues from there
         logger.exception("A start failed. booking=%s", pk)
-        with contextlib.suppress(DatabaseError, InterfaceError):  # away: then the loop notices, too
+        with contextlib.suppress(DatabaseError, InterfaceError):  # the database is down, and the loop notices that too
             wake_scheduler()
 
 
 def _as_moment(monotonic: float) -> datetime:
-    """The monotonic clock as a moment, so that the difference to the database's clock is a span."""
+    """The monotonic clock as a datetime, so that it can be subtracted from the database's time."""
     return ORIGIN + timedelta(seconds=monotonic)

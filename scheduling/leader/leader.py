@@ -1,12 +1,11 @@
-"""Leadership: a session advisory lock on a connection of its own, an epoch, a heartbeat.
+"""Leader election: a session advisory lock on a separate connection, an epoch, a heartbeat.
 
-Of all schedulers one leads. The lock lives and dies with its connection, so a killed leader is followed within
-milliseconds by the standby that queues for it. A standby waits in bounded tries (`lock_timeout`), because a waiting
-statement holds a snapshot and would keep VACUUM from cleaning up. Winning raises the epoch; whatever an older leader
-still does carries an older epoch and is refused by compare-and-set. A leader that is frozen keeps its connection and
-its lock, so the leader's session carries an `idle_session_timeout`: unless it speaks every few seconds, PostgreSQL
-itself ends the session and with it the lock. Nobody has to watch, and nothing has to be written. The lock saves work;
-the guards in the database, not the lock, make two leaders harmless.
+One of all schedulers is the leader. The lock ends with its connection, so a standby that queues for it follows a killed
+leader within milliseconds. A standby waits in short tries (`lock_timeout`), because a waiting statement holds a
+snapshot and would block VACUUM. A new leader raises the epoch; writes of an older leader carry the older epoch and are
+refused by compare-and-set. A frozen leader keeps its connection and its lock, so its session has an
+`idle_session_timeout`: if it sends no query for some seconds, PostgreSQL ends the session and so the lock. The lock
+only saves work: two leaders at once are harmless because of the guards in the database.
 """
 
 import logging
@@ -41,7 +40,7 @@ class NotLeading(Exception):
 
 @dataclass(frozen=True)
 class LeaderStatus:
-    """What the database knows about who leads."""
+    """The leader and the standbys, as the database knows them."""
 
     epoch: int
     holder: str
@@ -71,14 +70,14 @@ class Leader:
         return self._connection.fileno()
 
     def open(self) -> None:
-        """Connect and check that the connection is really ours. Raises psycopg errors or PoolingRefused."""
+        """Connect, and check that no pooler shares the connection. Raises psycopg errors or PoolingRefused."""
         if self._connection is not None and not self._connection.closed:
             return
         connection = connect(APPLICATION)
         try:
             refuse_pooling(connection)
             connection.execute(f"SET lock_timeout = '{int(settings.LEADER_LOCK_TRY_SECONDS * 1000)}ms'")
-        except BaseException:  # whatever it is, Ctrl-C included, leaves no connection behind
+        except BaseException:  # Ctrl-C too must not leave the connection open
             connection.close()
             raise
         connection.add_notify_handler(lambda notice: self._note(notice.payload.encode()))
@@ -91,20 +90,20 @@ class Leader:
             self._connection = None
 
     def try_to_lead(self, wake_fd: int) -> bool:
-        """Queue for the lock for a while; True if it is ours. Something readable at `wake_fd` ends the wait."""
+        """Queue for the lock for a short time; True if we got it. Input at `wake_fd` ends the wait."""
         pgconn = self._alive().pgconn
         pgconn.send_query(f"SELECT pg_advisory_lock({LOCK[0]}, {LOCK[1]})".encode())
         results = self._results(wake_fd)
         if results is None:
-            self.close()  # the server gives up waiting when it notices
+            self.close()  # the server stops waiting when it notices
             return False
         if any(_state(result) == LOCK_NOT_AVAILABLE for result in results):
             return False
         _raise_faults(results)
-        self._take_office()
+        self._become_leader()
         return True
 
-    def _take_office(self) -> None:
+    def _become_leader(self) -> None:
         connection = self._alive()
         connection.execute(f"LISTEN {CHANNEL}")
         row = connection.execute(
@@ -116,15 +115,15 @@ class Leader:
             [self.holder],
         ).fetchone()
         assert row is not None
-        # From here on silence is the end: a frozen or stuck leader loses its session, and so the lock.
+        # From here on, a frozen or stuck leader loses its session, and so the lock.
         connection.execute(f"SET idle_session_timeout = '{int(settings.LEADER_SILENCE_SECONDS * 1000)}ms'")
         self.epoch = int(str(row[0]))
-        logger.info("Leading. epoch=%s holder=%s", self.epoch, self.holder)
+        logger.info("Became leader. epoch=%s holder=%s", self.epoch, self.holder)
 
     def ask(self, question: str) -> tuple[str | None, ...]:
-        """One row over this connection, its epoch checked: the loop's cheap look, and its sign of life.
+        """Read one row on this connection and check the epoch. The query is also the leader's heartbeat.
 
-        NotLeading or a database error means: stop at once.
+        After NotLeading or a database error the caller must stop at once.
         """
         pgconn = self._alive().pgconn
         if question not in self._prepared:
@@ -136,11 +135,11 @@ class Leader:
         _raise_faults(results)
         epoch, *answers = (results[0].get_value(0, column) for column in range(results[0].nfields))
         if epoch is None or int(epoch) != self.epoch:
-            raise NotLeading(f"epoch {self.epoch} is over")
+            raise NotLeading(f"Another leader has replaced this one (epoch {self.epoch}).")
         return tuple(None if answer is None else answer.decode() for answer in answers)
 
     def take_notices(self) -> bool:
-        """Read what NOTIFY brought; True if there was anything since the last time."""
+        """Read the notifications; True if there were any since the last call."""
         pgconn = self._alive().pgconn
         pgconn.consume_input()
         while (notice := pgconn.notifies()) is not None:
@@ -153,9 +152,9 @@ class Leader:
         self.wants_to_step_down = self.wants_to_step_down or payload.decode() == STEP_DOWN
 
     def _results(self, wake_fd: int | None = None) -> list[PGresult] | None:
-        """All results of what was sent. None if `wake_fd` became readable first.
+        """All results of the query that was sent. None if `wake_fd` became readable first.
 
-        Our own select: psycopg's wait looks up ten times a second, which an idle process need not.
+        It uses select itself: psycopg's wait polls ten times a second, which costs an idle process CPU time.
         """
         pgconn = self._alive().pgconn
         watched = [pgconn.socket] if wake_fd is None else [pgconn.socket, wake_fd]
@@ -174,7 +173,7 @@ class Leader:
             results.append(result)
 
     def step_down(self) -> None:
-        """Let go of the lock; a standby has it in the same moment."""
+        """Release the lock; a standby gets it at once."""
         if not self.is_leading:
             return
         epoch, self.epoch, self.wants_to_step_down = self.epoch, 0, False
@@ -185,7 +184,7 @@ class Leader:
         connection.execute(f"UNLISTEN {CHANNEL}")
         connection.execute("SET idle_session_timeout = 0")
         connection.execute("SELECT pg_advisory_unlock(%s, %s)", LOCK)
-        logger.info("Stepped down. epoch=%s", epoch)
+        logger.info("Stepped down as leader. epoch=%s", epoch)
 
     def _alive(self) -> "psycopg.Connection[tuple[object, ...]]":
         if self._connection is None or self._connection.closed:
@@ -194,7 +193,7 @@ class Leader:
 
 
 def read_status() -> LeaderStatus:
-    """Who leads, by the lock itself; when it last spoke, by its session."""
+    """Read the leader from the lock, and its last query from its session."""
     with django_connection.cursor() as cursor:
         cursor.execute(
             """SELECT a.pid, EXTRACT(EPOCH FROM clock_timestamp() - a.query_start)::float

@@ -1,9 +1,9 @@
-"""The loop: leads, runs each step when it is due, sleeps until the earliest of what they ask for, never ends by itself.
+"""The scheduler's loop: becomes leader, runs each step when it is due, and sleeps until the next one is due.
 
-A turn is short: steps read and write the database; calls to machines run on the pools of `nodes.machines.call_pools`,
+A turn is short: steps read and write the database; calls to nodes run on the pools of `nodes.machines.call_pools`,
 starts on the dispatcher of `scheduling.leader.dispatch`. Between turns the process sleeps until a step is due, a NOTIFY
-says that something became earlier, or the safety-net tick is due. What a leader remembers between turns is in its Term;
-everything else is in the rows.
+arrives, or the safety-net tick is due. The leader's memory between turns is in its Term; everything else is in the
+database.
 """
 
 import contextlib
@@ -39,19 +39,19 @@ Step = Callable[[Term, datetime], datetime | None]
 BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
 ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 AFTER_STEPPING_DOWN_SECONDS = 5.0
-# The time, and which transactions are visible: while that is the same, so is everything a question could find.
+# The time, and the snapshot: while the snapshot is the same, no query can find anything new.
 GLANCE = "EXTRACT(EPOCH FROM clock_timestamp()), pg_current_snapshot()"
 DATABASE_FAULTS = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 
 def due_sql(path: str) -> str:
-    """How the database can tell when this step next has something to do; "now" if its module does not say."""
+    """The SQL for the time at which this step is next due: DUE_SQL of its module, or "now" if there is none."""
     sql: str = getattr(import_module(path.rpartition(".")[0]), "DUE_SQL", "SELECT clock_timestamp()")
     return sql
 
 
 class Loop:
-    """Composed in settings like MIDDLEWARE: SCHEDULER_STEPS names functions `step(term, now) -> datetime | None`."""
+    """Runs the steps in SCHEDULER_STEPS, a list of functions `step(term, now) -> datetime | None`."""
 
     def __init__(self, start: Callable[[Term, int], object] = begin) -> None:
         self.steps: list[tuple[str, Step]] = [(path, import_string(path)) for path in settings.SCHEDULER_STEPS]
@@ -71,13 +71,13 @@ class Loop:
 
     def ask_to_stop(self, signum: int | None = None, frame: FrameType | None = None) -> None:
         self._stop.set()
-        with contextlib.suppress(OSError):  # a full pipe wakes as well as one more byte
+        with contextlib.suppress(OSError):  # a full pipe wakes the loop too
             os.write(self._wake_w, b"!")
 
     def run(self) -> None:
-        """Lead or wait to lead until asked to stop. Recordings are not touched by that."""
+        """Lead, or wait to lead, until asked to stop. Recordings continue when it stops."""
         gc.collect()
-        gc.freeze()  # what is loaded by now stays: the collector need not walk it every time
+        gc.freeze()  # loaded modules stay: the collector need not scan them every time
         signal.signal(signal.SIGTERM, self.ask_to_stop)
         signal.signal(signal.SIGINT, self.ask_to_stop)
         failures = 0
@@ -88,31 +88,33 @@ class Loop:
                     failures = 0
                     self._lead()
             except NotLeading as error:
-                logger.error("No longer leading. %s", error)
+                logger.error("This scheduler is no longer leader. reason=%s", error)
                 self.leader.close()
             except (DatabaseError, InterfaceError, psycopg.Error) as error:
                 seconds = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
                 failures += 1
                 if "idle-session timeout" in str(error):
-                    logger.error("This leader was silent for too long and lost the lock; it queues for it again.")
+                    logger.error(
+                        "This leader was silent for too long and lost the lock. It waits to become leader again."
+                    )
                 else:
                     logger.error("The database does not answer; trying again. error=%s", str(error).strip())
                 self.leader.close()
                 connection.close()
                 self._stop.wait(seconds)
         self.leader.close()
-        logger.info("The loop ends; recordings and channels run on.")
+        logger.info("The scheduler stops. Recordings and channels keep running.")
 
     def _stand_by(self) -> bool:
-        """Queue for the lock until it is ours (True) or we are to stop."""
-        connection.ensure_connection()  # warm, so that the first turn after a takeover is quick
+        """Queue for the lock. True when we have it, False when asked to stop."""
+        connection.ensure_connection()  # connect now, so that the first turn after a takeover is fast
         while not self._stop.is_set():
             if self.leader.try_to_lead(self._wake_r):
                 return True
         return False
 
     def _lead(self) -> None:
-        """Turn after turn while the lock is ours."""
+        """Run turns for as long as we hold the lock."""
         term = self._begin_term()
         reconcile.void_older_leases(term)
         self._due, self._tick_at, self._beat_at = {}, 0.0, time.monotonic()
@@ -128,7 +130,7 @@ class Loop:
         stands_down = self.leader.wants_to_step_down
         self.leader.step_down()
         if stands_down:
-            self._stop.wait(AFTER_STEPPING_DOWN_SECONDS)  # let another one have it
+            self._stop.wait(AFTER_STEPPING_DOWN_SECONDS)  # give a standby time to take the lock
 
     def _begin_term(self) -> Term:
         term = Term(self.leader.epoch)
@@ -136,12 +138,12 @@ class Loop:
         return term
 
     def turn(self, term: Term) -> None:
-        """Run every step that is due; one that fails never stops the others."""
+        """Run every step that is due; a failing step does not stop the others."""
         asked = time.monotonic()
         is_tick = asked >= self._tick_at
         if is_tick:
-            # Asking is also the leader's sign of life, so an idle one asks at least that often. Set before: a notice
-            # that comes with the answer, too late to be in it, brings the next tick forward.
+            # The query is also the heartbeat, so an idle leader asks at least that often. The tick is set before the
+            # query: a notification that arrives with the answer, but is not part of it, brings the next tick forward.
             self._tick_at = asked + min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
         now, dues = self._ask_what_is_due(is_everything=is_tick and not self._due)
         dispatcher = term.kept(Dispatcher)
@@ -159,7 +161,7 @@ class Loop:
             try:
                 self._due[path] = step(term, now)
             except DATABASE_FAULTS:
-                raise  # the database is away: no step can do anything
+                raise  # the database is down: no step can do anything
             except Exception:  # a bug in one step must not stop the others
                 logger.exception("A step failed. step=%s", path)
                 self._due[path] = now + timedelta(seconds=1)
@@ -168,10 +170,10 @@ class Loop:
         self._now, self._asked = now, asked
 
     def _ask_what_is_due(self, *, is_everything: bool) -> tuple[datetime, dict[str, datetime | None]]:
-        """The time, and for each step when it next has something to do: one cheap question, whatever is stored.
+        """The time, and for each step when it is next due: one cheap query, however many rows are stored.
 
-        A step's module says in DUE_SQL how the database can tell, by moments that stay true until somebody commits
-        something. So while nobody has, the last answers hold, and an idle leader only glances at that.
+        DUE_SQL of a step's module gives a time that changes only when a transaction commits. So while the snapshot is
+        unchanged, the last answers are still valid, and an idle leader only reads the snapshot.
         """
         if is_everything or not self.leader.is_leading:
             now = database_now()
@@ -188,17 +190,17 @@ class Loop:
     def _ask(self, question: str) -> tuple[str | None, ...]:
         row = self.leader.ask(question)
         self._beat_at = time.monotonic()
-        self._take_notices()  # the answer may have brought some along
+        self._take_notices()  # some may have arrived with the answer
         return row
 
     def seconds_to_sleep(self) -> float:
-        """Until the earliest step is due, at most until the next tick."""
+        """The time until the earliest step is due, at most until the next tick."""
         elapsed = time.monotonic() - self._asked
         waits = [(due - self._now).total_seconds() - elapsed for due in self._due.values() if due is not None]
         return max(0.0, min([*waits, self._tick_at - time.monotonic()]))
 
     def _sleep(self) -> None:
-        """Until a step is due, something was notified, or we are to stop."""
+        """Sleep until a step is due, a notification arrives, or we are asked to stop."""
         wake_at = time.monotonic() + self.seconds_to_sleep()
         while not self._stop.is_set() and self._tick_at:
             left = wake_at - time.monotonic()
@@ -210,15 +212,15 @@ class Loop:
 
     def _take_notices(self) -> None:
         if self.leader.take_notices():
-            self._tick_at = 0.0  # something became earlier: look everywhere
+            self._tick_at = 0.0  # something is due earlier: ask for all steps
 
     def _beat_if_due(self) -> None:
-        """Between the steps of a long turn: speak, or lose the lock."""
+        """Send a heartbeat between the steps of a long turn, so that the leader keeps the lock."""
         if time.monotonic() - self._beat_at >= settings.LEADER_HEARTBEAT_SECONDS / 4:
             self._ask("1")
 
     def run_once(self) -> float:
-        """One whole turn, starts and node calls included; answers how many seconds the loop would sleep."""
+        """Run one whole turn with its starts and node calls; returns how many seconds the loop would sleep."""
         term = self._begin_term()
         try:
             self._due, self._tick_at = {}, 0.0

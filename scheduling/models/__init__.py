@@ -1,4 +1,4 @@
-"""Recorders, schedules and bookings; who leads; calendar links."""
+"""Recorders, schedules and bookings, the leadership row, and calendar links."""
 
 from scheduling.models.booking import Booking, BookingEvent
 from scheduling.models.feed import CalendarFeed

@@ -1,4 +1,4 @@
-"""One planned window on one recorder: the unit that starts, stops, and is missed."""
+"""Bookings: one planned window on one recorder, which starts, stops, or is missed."""
 
 from datetime import datetime, timedelta
 
@@ -18,25 +18,26 @@ class BookingQuerySet(models.QuerySet["Booking"]):
         return self.filter(state__in=Booking.live_states())
 
     def active(self) -> "BookingQuerySet":
-        """Those that have, or should have, something running."""
+        """Bookings that have, or should have, a running media worker."""
         return self.filter(state__in=Booking.ACTIVE)
 
     def overdue(self, moment: datetime) -> "BookingQuerySet":
-        """Those that should have been started by then and were not."""
+        """Bookings that should have started by `moment` but have not."""
         return self.filter(state__in=[Booking.State.PLANNED, Booking.State.ARMED], opens_at__lte=moment)
 
     def before_start(self) -> "BookingQuerySet":
-        """Those that nothing has been done for yet."""
+        """Planned and armed bookings."""
         return self.filter(state__in=[Booking.State.PLANNED, Booking.State.ARMED])
 
     def to_file(self) -> "BookingQuerySet":
-        """Over, with something recorded that the library has not taken over yet."""
+        """Ended bookings with recorded files that are not in the library yet."""
         return self.filter(filed_at=None, size_bytes__gt=0, state__in=Booking.LEAVES_FILES)
 
     def overlapping(self, recorder_id: int, opens_at: datetime, closes_at: datetime) -> "BookingQuerySet":
-        """Live ones whose padded window has a moment in common with this one.
+        """Live bookings whose padded window overlaps this one.
 
-        In the words of the exclusion constraint, so that its index answers, however long the recorder's history is.
+        It uses the expressions of the exclusion constraint, so that PostgreSQL uses its index, however long the
+        recorder's history is.
         """
         rows = self.live().alias(lane=LANE, window=WINDOW)
         one = NumericRange(recorder_id, recorder_id, "[]")
@@ -78,7 +79,7 @@ class Booking(Machine):
         State.SKIPPED: {State.PLANNED},
         State.CANCELLED: {State.PLANNED},
     }
-    # Over, though a person may restore the last two while their window is still to come.
+    # A person may still restore the last two until their window ends.
     OVER = (State.COMPLETED, State.PARTIAL, State.FAILED, State.MISSED, State.SKIPPED, State.CANCELLED)
     LEAVES_FILES = (State.COMPLETED, State.PARTIAL, State.FAILED, State.CANCELLED)
     ACTIVE = (State.STARTING, State.RETRY_WAIT, State.RECORDING, State.STOPPING, State.CANCELLING)
@@ -109,7 +110,7 @@ class Booking(Machine):
         SKIP = "skip", "skip it"
 
     class Skip(models.TextChoices):
-        """Why a booking was left out."""
+        """Why a booking was skipped."""
 
         CONFLICT = "conflict", "the recorder is taken"
         BY_HAND = "by_hand", "skipped by hand"
@@ -119,7 +120,7 @@ class Booking(Machine):
 
     project_path = "recorder__project"
 
-    # The rule it comes from and which of its occurrences it is; empty when somebody booked it by hand.
+    # The schedule and the occurrence it was made from; empty if it was booked by hand.
     schedule = models.ForeignKey(
         "scheduling.Schedule", null=True, editable=False, on_delete=models.SET_NULL, related_name="bookings"
     )
@@ -129,34 +130,34 @@ class Booking(Machine):
     title = models.CharField(max_length=120, blank=True)
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
-    # The window with its padding: from when to when the recorder is really taken.
+    # The window with its padding: the time the recorder is occupied.
     opens_at = models.DateTimeField(editable=False)
     closes_at = models.DateTimeField(editable=False)
     requested_by = models.CharField(max_length=150, blank=True, editable=False)
     is_manual = models.BooleanField(default=False, editable=False)
-    # Somebody gave this one occurrence another time than its rule says: an edit of the rule leaves it alone.
+    # Its times were edited by hand: an edit of the schedule does not change it.
     is_edited = models.BooleanField(default=False, editable=False)
-    # What was asked for; the window above holds what the neighbours left of it (R-17).
+    # The requested padding; opens_at and closes_at hold what the neighbours leave of it (R-17).
     pad_before_seconds = models.PositiveIntegerField("padding before", default=0, editable=False)
     pad_after_seconds = models.PositiveIntegerField("padding after", default=0, editable=False)
     late_start = models.CharField(max_length=8, choices=Late.choices, default=Late.START, editable=False)
     min_useful_seconds = models.PositiveIntegerField(default=30, editable=False)
     max_late_seconds = models.PositiveIntegerField(null=True, editable=False)
     skip_reason = models.CharField(max_length=10, blank=True, choices=Skip.choices, editable=False)
-    # Which leader armed it: an older one's memory of it counts no more.
+    # The epoch of the leader that armed it; an older leader may not start it.
     epoch = models.BigIntegerField(default=0, editable=False)
 
     attempts = models.PositiveIntegerField(default=0, editable=False)
     next_attempt_at = models.DateTimeField(null=True, editable=False)
     errors = models.JSONField(default=list, editable=False)
-    # The punctuality ledger (R-19): claimed, dispatched, container made, first frame, first byte.
+    # Punctuality (R-19): when it was claimed, dispatched, its container created, its first frame and byte recorded.
     claimed_at = models.DateTimeField(null=True, editable=False)
     dispatched_at = models.DateTimeField(null=True, editable=False)
     late_by_seconds = models.FloatField(null=True, editable=False)
     container_at = models.DateTimeField(null=True, editable=False)
     first_frame_at = models.DateTimeField(null=True, editable=False)
     first_byte_at = models.DateTimeField(null=True, editable=False)
-    # Pre-flight (R-20): what was found, when, and when to look again.
+    # Pre-flight (R-20): the findings, their time, and the time of the next check.
     preflight = models.JSONField(default=list, editable=False)
     preflight_at = models.DateTimeField(null=True, editable=False)
     next_preflight_at = models.DateTimeField(null=True, editable=False)
@@ -167,7 +168,7 @@ class Booking(Machine):
     gaps = models.JSONField(default=list, editable=False)
     frames = models.BigIntegerField(default=0, editable=False)
     size_bytes = models.BigIntegerField(default=0, editable=False)
-    # When the library took over what it left; empty while there is something to take over.
+    # When the library took over its files; empty until then.
     filed_at = models.DateTimeField(null=True, editable=False)
 
     objects = BookingQuerySet.as_manager()
@@ -175,14 +176,14 @@ class Booking(Machine):
     class Meta:
         ordering = ["-starts_at", "-id"]
         constraints = [
-            # Asked first, because an inverted window would make tstzrange fail with a puzzling error.
+            # Checked first, because an inverted window would make tstzrange fail with an unclear error.
             models.CheckConstraint(
                 condition=Q(ends_at__gt=F("starts_at")) & Q(closes_at__gt=F("opens_at")),
                 name="booking_ends_after_start",
             ),
-            # A rule makes each of its windows once, however often it is planned (R-09).
+            # Each window of a rule is booked once, however often it is planned (R-09).
             models.UniqueConstraint(fields=["schedule", "planned_start_at"], name="booking_once_per_occurrence"),
-            # No double booking, whatever the code above does (R-13). A range of one id needs no extension.
+            # No double booking, whatever the code does (R-13). A range of one id needs no extension.
             ExclusionConstraint(
                 name="booking_no_overlap",
                 index_type="GIST",
@@ -199,30 +200,30 @@ class Booking(Machine):
             ),
         ]
         indexes = [
-            # The loop asks for what is active ...
+            # The loop queries the active bookings ...
             models.Index(
                 fields=["id"],
                 condition=Q(state__in=["starting", "retry_wait", "recording", "stopping", "cancelling"]),
                 name="booking_active",
             ),
-            # ... and for what opens next.
+            # ... and those that open next.
             models.Index(fields=["opens_at"], condition=Q(state="planned"), name="booking_to_arm"),
-            # A new leader asks for what an older one armed; there are never many.
+            # A new leader queries the bookings that an older leader armed; there are never many.
             models.Index(fields=["epoch"], condition=Q(state="armed"), name="booking_armed"),
-            # Pre-flight asks for what is to be looked at next.
+            # Pre-flight queries the bookings to check next.
             models.Index(
                 fields=["next_preflight_at"],
                 condition=Q(state="planned", next_preflight_at__isnull=False),
                 name="booking_preflight",
             ),
-            # The library asks for what ended with something recorded and is not yet filed.
+            # The library queries ended bookings with files it has not taken over.
             models.Index(
                 fields=["id"],
                 condition=Q(filed_at=None, size_bytes__gt=0)
                 & Q(state__in=["completed", "partial", "failed", "cancelled"]),
                 name="booking_to_file",
             ),
-            # The lists of people: today, tonight, the calendar.
+            # Pages that list bookings by time: today, tonight, the calendar.
             models.Index(fields=["starts_at"], name="booking_by_start"),
         ]
 
@@ -239,12 +240,12 @@ class Booking(Machine):
 
     @property
     def useful_seconds(self) -> float:
-        """A late start must leave this much: what the rule says, but never more than half of a short window."""
+        """A late start must leave this much of the window: the configured seconds, at most half of a short window."""
         return min(float(self.min_useful_seconds), (self.ends_at - self.starts_at).total_seconds() / 2)
 
     @property
     def owner(self) -> str:
-        """Our name towards nodes: workloads and reservations carry it."""
+        """The owner name of its workloads and reservations."""
         return f"booking:{self.pk}"
 
 

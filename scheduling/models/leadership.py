@@ -1,10 +1,10 @@
-"""Who leads: one row, written on the leader's own connection only (scheduling/leader/leader.py)."""
+"""The current leader: one row, written only on the leader's own connection (scheduling/leader/leader.py)."""
 
 from django.db import models
 
 
 class Leadership(models.Model):
-    """The epoch grows by one with each new leader; what an older one still does is known by it and ignored."""
+    """Each new leader raises the epoch by one; writes with an older epoch are refused."""
 
     is_station_wide = True
 
@@ -17,4 +17,4 @@ class Leadership(models.Model):
         verbose_name_plural = "leadership"
 
     def __str__(self) -> str:
-        return f"epoch {self.epoch}, {self.holder or 'nobody'}"
+        return f"epoch {self.epoch}, {self.holder or 'no leader'}"

@@ -1,4 +1,4 @@
-"""A source that can be captured."""
+"""Recorders: sources that can be captured."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class Recorder(models.Model):
         FMP4 = "fmp4", "Fragmented MP4"
 
     class Split(models.IntegerChoices):
-        """Minutes that divide the hour, so that files begin at round times of the house clock."""
+        """Minutes that divide the hour, so that files start at round times in house time."""
 
         NEVER = 0, "no, one file"
         FIVE = 5, "every 5 minutes"
@@ -33,7 +33,7 @@ class Recorder(models.Model):
     address = models.CharField(
         max_length=500,
         blank=True,
-        help_text="Secrets typed in here are moved to the sealed part when you save.",
+        help_text="Secrets in the address are stored encrypted when you save, and are not shown again.",
     )
     secrets_sealed = models.TextField(blank=True, editable=False)
     container = models.CharField("file format", max_length=10, choices=Container.choices, default=Container.MPEGTS)
@@ -41,20 +41,20 @@ class Recorder(models.Model):
         "split by the clock",
         choices=Split.choices,
         default=Split.NEVER,
-        help_text="A new file at round times of the house clock (at the next key frame), without losing a frame. "
-        "It stays one recording.",
+        help_text="Start a new file at round times in house time (at the next key frame), without losing a frame. "
+        "The files stay one recording.",
     )
     picture_size = models.CharField(
         max_length=11,
         default="1280x720",
-        validators=[RegexValidator(r"^[1-9][0-9]{1,3}x[1-9][0-9]{1,3}$", "Like 1280x720.")],
-        help_text="For the test pattern and DeckLink; a network source is recorded as it comes.",
+        validators=[RegexValidator(r"^[1-9][0-9]{1,3}x[1-9][0-9]{1,3}$", "Enter a size like 1280x720.")],
+        help_text="For the test pattern and DeckLink. A network source keeps its own size.",
     )
     video_bitrate = models.CharField(
         max_length=6,
         default="4M",
-        validators=[RegexValidator(r"^[1-9][0-9]{0,4}[kM]$", "Like 800k or 8M.")],
-        help_text="For sources that arrive unencoded.",
+        validators=[RegexValidator(r"^[1-9][0-9]{0,4}[kM]$", "Enter a bit rate like 800k or 8M.")],
+        help_text="For sources that are not encoded: the test pattern and DeckLink.",
     )
     folder_template = models.CharField(
         max_length=200,
@@ -68,7 +68,7 @@ class Recorder(models.Model):
         blank=True,
         on_delete=models.PROTECT,
         related_name="+",
-        help_text="Empty: any node that fits.",
+        help_text="Leave empty for any suitable node.",
     )
     node_labels = models.CharField(
         max_length=200,
@@ -95,7 +95,7 @@ class Recorder(models.Model):
         self.secrets_sealed = seal({name: value for name, value in secrets.items() if value})
 
     def clean(self) -> None:
-        """Check the address and move what is secret in it to the sealed part, whoever calls."""
+        """Check the address and move its secrets to the sealed field."""
         if not self.source_type:
             return
         try:
@@ -103,17 +103,17 @@ class Recorder(models.Model):
         except ValidationError as error:
             raise ValidationError({"address": error.messages}) from error
         if self.source_type == SourceType.DECKLINK and self.node is None:
-            raise ValidationError({"node": "A DeckLink device belongs to a machine: choose the node."})
+            raise ValidationError({"node": "A DeckLink device is part of one machine: choose its node."})
         self.address = parsed.address
         if parsed.secrets:
             self.set_secrets({**self._readable_secrets(), **parsed.secrets})
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """The last line of defence: an address never reaches the database with a secret in it."""
+        """Remove secrets from the address here too, so that no way of saving stores them in plain text."""
         parsed = parse_source(self.source_type, self.address)
         if parsed.secrets or self.secrets_sealed:
             known = {**self._readable_secrets(), **parsed.secrets}
-            # Sealed anew with the first key at every save, and never kept for a type that cannot use it.
+            # Seal with the first key at every save, and drop secrets that the type does not use.
             fitting = {name: value for name, value in known.items() if name in SECRETS_OF_TYPE[self.source_type]}
             if known or not self.secrets_sealed:
                 self.set_secrets(fitting)
@@ -121,7 +121,7 @@ class Recorder(models.Model):
         super().save(*args, **kwargs)
 
     def _readable_secrets(self) -> dict[str, Any]:
-        """What can still be opened; a secret whose key is lost is left as it is, in case the key is found."""
+        """The secrets, or nothing if their key is missing; they then stay stored, in case the key is found."""
         try:
             return self.secrets
         except CannotOpen:

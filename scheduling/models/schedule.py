@@ -1,4 +1,4 @@
-"""The rule: once, daily, weekly or cron, in a time zone, with its policies. Its bookings follow from it."""
+"""Schedules: a rule (once, daily, weekly or cron, in a time zone) with policies, from which bookings are made."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,7 +23,7 @@ def house_zone_name() -> str:
 
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
     def to_plan(self, now: datetime) -> "ScheduleQuerySet":
-        """Those with something new inside the planning horizon, the longest waiting first."""
+        """Schedules with new windows inside the planning horizon, the longest overdue first."""
         return self.filter(is_paused=False, plan_due_at__lte=now).order_by("plan_due_at")
 
 
@@ -35,8 +35,8 @@ class Schedule(models.Model):
         CRON = Kind.CRON.value, "Cron expression"
 
     class Ends(models.TextChoices):
-        WALL = "wall", "at that clock time"
-        ELAPSED = "elapsed", "after that much time"
+        WALL = "wall", "at the local end time"
+        ELAPSED = "elapsed", "after the exact length"
 
     class Late(models.TextChoices):
         START = "start", "start late"
@@ -45,7 +45,7 @@ class Schedule(models.Model):
     class Overlap(models.TextChoices):
         SKIP = "skip", "skip this one"
         QUEUE = "queue", "start when the recorder is free"
-        REPLACE = "replace", "replace what is planned"
+        REPLACE = "replace", "replace the planned booking"
 
     project_path = "recorder__project"
 
@@ -68,16 +68,16 @@ class Schedule(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_COUNT)],
-        help_text="Skipped ones count too.",
+        help_text="Skipped recordings count too.",
     )
     ends = models.CharField(
-        "it ends",
+        "recording ends",
         max_length=8,
         choices=Ends.choices,
         default=Ends.WALL,
-        help_text="Differs only on the two days of the year on which the clocks change.",
+        help_text="Makes a difference only on the two days a year when the clocks change.",
     )
-    # Naive local starts left out by hand, as text: they name an occurrence whatever the offset is.
+    # Naive local starts that were skipped by hand, as text; they identify an occurrence whatever the UTC offset.
     exceptions = models.JSONField(default=list, blank=True, editable=False)
 
     pad_before_seconds = models.PositiveIntegerField(
@@ -85,27 +85,29 @@ class Schedule(models.Model):
         null=True,
         blank=True,
         validators=[MaxValueValidator(3600)],
-        help_text="Seconds. Empty: the recorder's.",
+        help_text="Seconds. Leave empty to use the recorder's padding.",
     )
     pad_after_seconds = models.PositiveIntegerField(
         "padding after",
         null=True,
         blank=True,
         validators=[MaxValueValidator(3600)],
-        help_text="Seconds. Empty: the recorder's.",
+        help_text="Seconds. Leave empty to use the recorder's padding.",
     )
     late_start = models.CharField("if it cannot start on time", max_length=8, choices=Late.choices, default=Late.START)
     min_useful_seconds = models.PositiveIntegerField(
         default=30, help_text="A late start must leave at least this many seconds of the window."
     )
     max_late_seconds = models.PositiveIntegerField(
-        null=True, blank=True, help_text="A start later than this is skipped. Empty: no limit."
+        null=True,
+        blank=True,
+        help_text="Skip the recording if it would start later than this. Leave empty for no limit.",
     )
     overlap = models.CharField("if the recorder is taken", max_length=8, choices=Overlap.choices, default=Overlap.SKIP)
     is_paused = models.BooleanField(default=False, editable=False)
 
     created_by = models.CharField(max_length=150, blank=True, editable=False)
-    # When planning has something to do here next: a new window comes inside the horizon. Empty: never again.
+    # When the next window comes inside the planning horizon. Empty: there are no more.
     plan_due_at = models.DateTimeField(null=True, editable=False)
     planned_until_at = models.DateTimeField(null=True, editable=False)
     plan_error = models.TextField(blank=True, editable=False)
@@ -115,7 +117,7 @@ class Schedule(models.Model):
     class Meta:
         ordering = ["name", "id"]
         indexes = [
-            # Planning asks for what is due and for the next due moment, never for all rows.
+            # Planning queries due schedules and the next due time, never all rows.
             models.Index(fields=["plan_due_at"], condition=Q(is_paused=False), name="schedule_to_plan"),
         ]
 
@@ -144,7 +146,7 @@ class Schedule(models.Model):
         return describe(self.rule)
 
     def clean(self) -> None:  # noqa: C901  one check for each field, side by side
-        """Everything that makes a rule unusable is said beside its field (S-07)."""
+        """Show each error of the rule at its field (S-07)."""
         wrong: dict[str, Any] = {}
         try:
             zone_of(self.zone)
@@ -158,22 +160,22 @@ class Schedule(models.Model):
         else:
             self.cron = ""
             if self.start_time is None:
-                wrong["start_time"] = "At what time does it start?"
+                wrong["start_time"] = "Enter a start time."
         if self.kind == self.Repeats.WEEKLY:
             if not self.weekdays:
                 wrong["weekdays"] = "Choose at least one day."
             elif not set(self.weekdays) <= set("0123456"):
-                wrong["weekdays"] = "Digits from 0 (Monday) to 6 (Sunday)."
+                wrong["weekdays"] = "Enter digits from 0 (Monday) to 6 (Sunday)."
         else:
             self.weekdays = ""
         if self.length is not None and not timedelta(seconds=1) <= self.length <= MAX_LENGTH:
-            wrong["length"] = "Between one second and seven days."
+            wrong["length"] = "Enter a length between one second and seven days."
         if self.until_on and self.first_on and self.until_on < self.first_on:
-            wrong["until_on"] = "The last day comes before the first."
+            wrong["until_on"] = "The last day is before the first day."
         if wrong:
             raise ValidationError(wrong)
 
 
 def local_text(local: datetime) -> str:
-    """A naive local start as it is stored among the exceptions."""
+    """A naive local start in the format of `exceptions`."""
     return local.strftime(LOCAL_FORMAT)

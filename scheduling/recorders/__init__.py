@@ -1,1 +1,1 @@
-"""What a recorder may capture, and how its files are named."""
+"""The addresses a recorder may capture, and the names of its files."""

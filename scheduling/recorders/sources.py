@@ -1,7 +1,7 @@
-"""What a recorder may capture: addresses by type, checked, with their secrets taken out (S-03, S-05).
+"""Source addresses by type: checked, and stored without their secrets (S-03, S-05).
 
-An address is stored without anything secret in it. Passphrases, stream keys, passwords and tokens that somebody typed
-into an address are moved to the sealed part when the form is saved; `full_url` puts them back for the worker.
+Passphrases, stream keys, passwords and tokens in a typed address are moved to the sealed field when the form is saved;
+`full_url` puts them back for the media worker.
 """
 
 import ipaddress
@@ -47,7 +47,7 @@ EXAMPLES = {
     SourceType.DECKLINK: "the number of the device, from 0",
     SourceType.TEST: "leave it empty",
 }
-# Parameters that may stand in a stored address; everything else in a query is taken for a secret.
+# Parameters that may be part of a stored address; every other parameter counts as a secret.
 HARMLESS = {
     SourceType.SRT: {"mode", "latency", "rcvlatency", "peerlatency", "transtype", "pbkeylen", "maxbw", "pkt_size"},
     SourceType.RTMP: {"listen"},
@@ -56,7 +56,7 @@ HARMLESS = {
     SourceType.RTSP: set(),
     SourceType.HLS: set(),
 }
-# Which secrets an address of each type can carry; others are not kept and never sent.
+# The secrets that each type uses; others are not stored and never sent.
 SECRETS_OF_TYPE: dict[str, frozenset[str]] = {
     SourceType.SRT: frozenset({"passphrase", "query"}),
     SourceType.RTMP: frozenset({"stream_key", "query"}),
@@ -67,7 +67,7 @@ SECRETS_OF_TYPE: dict[str, frozenset[str]] = {
     SourceType.DECKLINK: frozenset(),
     SourceType.TEST: frozenset(),
 }
-# Where the one secret field of the form goes, for each type.
+# The secret that the form's secret field sets, by type.
 SECRET_NAMES = {
     SourceType.SRT: "passphrase",
     SourceType.RTMP: "stream_key",
@@ -90,14 +90,14 @@ NEEDS_PORT = {SourceType.SRT, SourceType.RTP, SourceType.UDP}
 
 @dataclass(frozen=True)
 class Parsed:
-    """A checked address: what may be shown, and what must be sealed."""
+    """A checked address: the part that may be shown, and the secrets."""
 
     address: str
     secrets: dict[str, str] = field(default_factory=dict)
 
 
 def parse_source(source_type: str, text: str, examples: Mapping[Any, str] | None = None) -> Parsed:
-    """Check an address as typed and split it. The error is a sentence for the form field, with an example."""
+    """Check a typed address and split off its secrets. The ValidationError is shown at the form field."""
     kind = SourceType(source_type)
     text = text.strip()
     if kind is SourceType.TEST:
@@ -106,7 +106,7 @@ def parse_source(source_type: str, text: str, examples: Mapping[Any, str] | None
         return Parsed("")
     if kind is SourceType.DECKLINK:
         if not re.fullmatch(r"[0-9]{1,2}", text, re.ASCII):
-            raise ValidationError("Give the number of the DeckLink device, from 0 to 99.")
+            raise ValidationError("Enter the number of the DeckLink device, from 0 to 99.")
         return Parsed(str(int(text)))
     return _parse_url(kind, text, (examples or EXAMPLES)[kind])
 
@@ -154,7 +154,7 @@ def _split_query(kind: SourceType, query: str) -> tuple[list[tuple[str, str]], d
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in HARMLESS[kind]:
             if not VALUES.get(name, _NUMBER).match(value):
-                raise ValidationError(f"The parameter {name} has a value that is not valid.")
+                raise ValidationError(f"The value of the parameter {name} is not valid.")
             shown.append((name, value))
         elif kind is SourceType.SRT and name == "passphrase":
             if not 10 <= len(value) <= 79:
@@ -165,16 +165,16 @@ def _split_query(kind: SourceType, query: str) -> tuple[list[tuple[str, str]], d
     if kind is SourceType.SRT:
         unknown = [name for name, _ in hidden if name != "streamid"]
         if unknown:
-            raise ValidationError(f"The SRT parameter {unknown[0]} is not known here.")
+            raise ValidationError(f"The SRT parameter {unknown[0]} is not supported.")
     if kind in {SourceType.RTP, SourceType.UDP} and hidden:
-        raise ValidationError(f"The parameter {hidden[0][0]} is not known here.")
+        raise ValidationError(f"The parameter {hidden[0][0]} is not supported.")
     if hidden:
         secrets["query"] = urlencode(hidden)
     return shown, secrets
 
 
 def _split_stream_key(path: str) -> tuple[str, str]:
-    """rtmp://host/app/KEY: everything after the application is the key."""
+    """Split rtmp://host/app/KEY: everything after the application is the key."""
     app, _, key = path.lstrip("/").partition("/")
     return f"/{app}", key
 
@@ -188,7 +188,7 @@ def _is_host(host: str) -> bool:
 
 
 def full_url(source_type: str, address: str, secrets: dict[str, str]) -> str:
-    """The address with its secrets back in place. For the worker's sealed config only."""
+    """The address with its secrets. For the media worker's sealed config only."""
     kind = SourceType(source_type)
     if kind in {SourceType.TEST, SourceType.DECKLINK}:
         return address
@@ -197,8 +197,8 @@ def full_url(source_type: str, address: str, secrets: dict[str, str]) -> str:
     netloc = parts.netloc
     if secrets.get("username") or secrets.get("password"):
         user = quote(secrets.get("username", ""), safe="")
-        word = quote(secrets.get("password", ""), safe="")
-        netloc = f"{user}:{word}@{netloc}"
+        password = quote(secrets.get("password", ""), safe="")
+        netloc = f"{user}:{password}@{netloc}"
     path = parts.path.rstrip("/") + "/" + secrets["stream_key"] if secrets.get("stream_key") else parts.path
     query = [part for part in (parts.query, secrets.get("query", "")) if part]
     if secrets.get("passphrase"):
@@ -213,7 +213,7 @@ def wire_source(source_type: str, address: str, secrets: dict[str, Any], size: s
 
 
 def options_for(source_type: str, address: str) -> dict[str, str]:
-    """ffmpeg's own options for this source (worker.media.sources hands them over outside of the command line)."""
+    """ffmpeg's options for this source (worker.media.sources passes them outside the command line)."""
     kind = SourceType(source_type)
     if kind is SourceType.RTSP:
         return {"rtsp_transport": "tcp", "timeout": "10000000"}
@@ -230,14 +230,14 @@ def is_listener(source_type: str, address: str) -> bool:
 
 
 def port_needed(source_type: str, address: str) -> tuple[str, int] | None:
-    """(kind, number) of the thing only one recorder may hold on its node, or None."""
+    """(kind, number) of the port that only one recorder may hold on its node, or None."""
     if source_type == SourceType.DECKLINK:
         return Port.Kind.DECKLINK, int(address)
     if source_type == SourceType.TEST or not is_listener(source_type, address):
         return None
     parts = urlsplit(address)
     if source_type in {SourceType.RTP, SourceType.UDP} and _is_multicast(parts.hostname or ""):
-        return None  # many may listen to one group
+        return None  # several recorders may listen to one multicast group
     kind = Port.Kind.TCP if source_type == SourceType.RTMP else Port.Kind.UDP
     return kind, parts.port or 1935
 
@@ -250,7 +250,7 @@ def _is_multicast(host: str) -> bool:
 
 
 def words_to_redact(secrets: dict[str, Any]) -> list[str]:
-    """Every form in which a secret may turn up in something ffmpeg prints."""
+    """Every form in which a secret may appear in ffmpeg's output."""
     found: set[str] = set()
     for name, value in secrets.items():
         if name == "username" or not value:
@@ -258,5 +258,5 @@ def words_to_redact(secrets: dict[str, Any]) -> list[str]:
         found |= {str(value), quote(str(value)), quote(str(value), safe="")}
         if name == "query":
             found |= {part for _, part in parse_qsl(str(value))}
-    # A word of a letter or two would blank out half of what ffmpeg says and hide nothing.
+    # Very short secrets are left out: they would blank out half of ffmpeg's output and protect nothing.
     return sorted((word for word in found if len(word) >= MIN_SECRET_LENGTH), key=len, reverse=True)

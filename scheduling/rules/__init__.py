@@ -1,1 +1,1 @@
-"""From a rule to bookings: recurrence, planning ahead, planning again after an edit, rehearsal."""
+"""Schedules and the bookings made from them: recurrence, planning, replanning after an edit, rehearsal."""

@@ -1,7 +1,7 @@
-"""Planning ahead: a rule becomes bookings, for a rolling horizon, as often as one likes and always the same.
+"""Makes bookings from schedules up to a rolling horizon. Planning can be repeated at any time with the same result.
 
-Only the rule decides what is planned, never what became of the last one (R-09). What cannot be booked is not forgotten:
-it becomes a visible skipped booking with its reason and an alert.
+Only the rule decides what is planned, never the outcome of an earlier recording (R-09). A window that cannot be booked
+becomes a visible skipped booking with a reason and an alert.
 """
 
 import logging
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 State = Booking.State
 SCHEDULES_PER_TURN = 5
 WINDOWS_PER_PASS = 50
-# However slow the machine is: a leader that is silent for longer than its limit loses the lock.
+# A leader that is silent for too long loses the lock, so a pass ends in time on a slow machine too.
 PASS_SECONDS = 2.0
 AT_LEAST_EVERY = timedelta(hours=1)
 NEAR = timedelta(hours=6)
@@ -39,7 +39,7 @@ DUE_SQL = "SELECT min(plan_due_at) FROM scheduling_schedule WHERE NOT is_paused"
 
 @dataclass
 class Plan:
-    """What planning did to one schedule."""
+    """The result of planning one schedule."""
 
     added: list[Booking] = field(default_factory=list)
     skipped: list[Booking] = field(default_factory=list)
@@ -47,24 +47,22 @@ class Plan:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Plan the schedules that have something new within the horizon; a bounded number each turn."""
+    """Plan the schedules with new windows inside the horizon; a limited number each turn."""
     began = time.monotonic()
     for schedule in Schedule.objects.to_plan(now).select_related("recorder__project")[:SCHEDULES_PER_TURN]:
         if time.monotonic() - began > PASS_SECONDS:
-            break  # the leader has to speak, and other steps want their turn
+            break  # the leader must send a heartbeat, and other steps must run
         try:
             plan_ahead(schedule, now)
-        except (
-            Exception
-        ) as error:  # a rule that cannot be planned must not stop the others, and somebody must hear of it
+        except Exception as error:  # one broken schedule must not stop the others, and raises an alert
             logger.exception("A schedule could not be planned. schedule=%s", schedule.pk)
-            _note_trouble(schedule, redact(f"{type(error).__name__}: {error}"), now)
+            _note_planning_error(schedule, redact(f"{type(error).__name__}: {error}"), now)
     due = Schedule.objects.filter(is_paused=False, plan_due_at__isnull=False).order_by("plan_due_at")
     return due.values_list("plan_due_at", flat=True).first()
 
 
 def plan_ahead(schedule: Schedule, now: datetime) -> Plan:
-    """Book what the rule says from now to the horizon and is not booked yet. Calling twice is calling once."""
+    """Book the rule's windows up to the horizon that are not booked yet. It can be repeated safely."""
     plan = Plan()
     if schedule.is_paused:
         return plan
@@ -72,8 +70,8 @@ def plan_ahead(schedule: Schedule, now: datetime) -> Plan:
     with transaction.atomic():
         lock(schedule.recorder_id)
         if not _is_as_read(schedule):
-            return plan  # edited, paused or deleted in this moment: whoever did it plans, or the next turn
-        after, upcoming = _beginning(schedule, now), None
+            return plan  # edited, paused or deleted just now: that edit, or the next turn, plans it
+        after, upcoming = _plan_after(schedule, now), None
         known = set(schedule.bookings.filter(planned_start_at__gt=after).values_list("planned_start_at", flat=True))
         began = time.monotonic()
         for window in occurrences(schedule.rule, after):
@@ -91,12 +89,12 @@ def plan_ahead(schedule: Schedule, now: datetime) -> Plan:
         schedule.plan_due_at = _next_due(schedule, upcoming, plan, now)
         schedule.plan_error = ""
         schedule.save(update_fields=["planned_until_at", "plan_due_at", "plan_error"])
-    resolve_alert(f"planning:schedule:{schedule.pk}", now=now, note="it is planned")
+    resolve_alert(f"planning:schedule:{schedule.pk}", now=now, note="the schedule was planned")
     return plan
 
 
 def _is_as_read(schedule: Schedule) -> bool:
-    """Is the rule in our hands still the stored one? Locked from here on."""
+    """Is the schedule still stored as we read it? Locks its row."""
     stored = Schedule.objects.select_for_update().filter(pk=schedule.pk).first()
     return (
         stored is not None
@@ -106,8 +104,9 @@ def _is_as_read(schedule: Schedule) -> bool:
     )
 
 
-def _beginning(schedule: Schedule, now: datetime) -> datetime:
-    """After the last planned one, so that a long silence shows as missed; at first, with what is open now."""
+def _plan_after(schedule: Schedule, now: datetime) -> datetime:
+    """Plan from the last planned time, so that windows during an outage show as missed; the first time, from the
+    windows that are open now."""
     if schedule.planned_until_at is None:
         return now - schedule.length
     return schedule.planned_until_at
@@ -115,8 +114,8 @@ def _beginning(schedule: Schedule, now: datetime) -> datetime:
 
 def _next_due(schedule: Schedule, upcoming: Occurrence | None, plan: Plan, now: datetime) -> datetime | None:
     if not plan.is_complete:
-        # The next hours at once, the days after them at leisure: a rule with thousands of windows must not keep the
-        # loop busy for minutes.
+        # Plan the next hours at once and the days after them slowly: a rule with thousands of windows must not keep
+        # the loop busy for minutes.
         is_near = schedule.planned_until_at is None or schedule.planned_until_at < now + NEAR
         return now if is_near else now + LEISURE
     if upcoming is None:
@@ -139,7 +138,7 @@ def _book(schedule: Schedule, window: Occurrence, starts_at: datetime, now: date
 
 
 def _resolve_conflict(schedule: Schedule, window: Occurrence, refusal: BookingRefused, now: datetime) -> Booking:
-    """The schedule's own policy first; if that does not help either, a visible skipped booking (R-13)."""
+    """Apply the schedule's overlap policy; if that does not help, make a visible skipped booking (R-13)."""
     useful = timedelta(seconds=min(schedule.min_useful_seconds, schedule.length.total_seconds() / 2))
     try:
         if schedule.overlap == Schedule.Overlap.QUEUE and refusal.winner is not None:
@@ -149,8 +148,8 @@ def _resolve_conflict(schedule: Schedule, window: Occurrence, refusal: BookingRe
                 booking.remark(f"starts when the recorder is free: {refusal}", now=now)
                 return booking
         if schedule.overlap == Schedule.Overlap.REPLACE and refusal.winner is not None:
-            with transaction.atomic():  # both or neither: nothing is given up for a booking that cannot be had
-                _clear_the_way(schedule, window, refusal, now)
+            with transaction.atomic():  # both or neither: skip no booking if the new one cannot be made
+                _skip_conflicting(schedule, window, refusal, now)
                 return _book(schedule, window, window.starts_at, now)
     except BookingRefused as second:
         refusal = second
@@ -161,8 +160,8 @@ def _others(schedule: Schedule, window: Occurrence) -> list[Booking]:
     return in_the_way(draft(schedule.recorder, window.starts_at, window.ends_at, now=window.starts_at, by="", title=""))
 
 
-def _clear_the_way(schedule: Schedule, window: Occurrence, refusal: BookingRefused, now: datetime) -> None:
-    """Skip what is in the way, if all of it is only planned; else the refusal stands."""
+def _skip_conflicting(schedule: Schedule, window: Occurrence, refusal: BookingRefused, now: datetime) -> None:
+    """Skip the conflicting bookings if all are only planned; otherwise raise the refusal."""
     note = f"replaced by “{schedule}” ({house_time(window.starts_at)})"
     for other in _others(schedule, window):
         is_ours = other.state == State.PLANNED and other.move(
@@ -176,7 +175,7 @@ def _clear_the_way(schedule: Schedule, window: Occurrence, refusal: BookingRefus
 
 
 def _skip(schedule: Schedule, window: Occurrence, reason: str, now: datetime) -> Booking:
-    """The window stays visible with the reason why it will not be recorded, and somebody is told."""
+    """Store a skipped booking with the reason, and raise an alert."""
     booking = draft(schedule.recorder, window.starts_at, window.ends_at, now=now, by=SCHEDULER, title=schedule.name)
     follow_rule(booking, schedule, window)
     booking.state, booking.skip_reason = State.SKIPPED, Booking.Skip.CONFLICT
@@ -192,21 +191,21 @@ def tell_skipped(booking: Booking, reason: str, now: datetime) -> None:
         f"{booking} ({house_time(booking.starts_at)}) will not be recorded",
         now=now,
         severity=Severity.WARNING,
-        text=f"{reason}\nIf the recorder becomes free, restore the booking.",
+        text=f"{reason}\nTo record it, free the recorder and restore the booking.",
         subject=booking.owner,
         project=booking.recorder.project,
     )
 
 
-def _note_trouble(schedule: Schedule, error: str, now: datetime) -> None:
-    """Try again later; say so on the schedule's page and by an alert."""
+def _note_planning_error(schedule: Schedule, error: str, now: datetime) -> None:
+    """Plan again later; show the error on the schedule's page and raise an alert."""
     Schedule.objects.filter(pk=schedule.pk).update(plan_due_at=now + timedelta(minutes=1), plan_error=error)
     raise_alert(
         f"planning:schedule:{schedule.pk}",
         f"{schedule} cannot be planned",
         now=now,
         severity=Severity.CRITICAL,
-        text=f"{error}\nIts next recordings may not happen.",
+        text=f"{error}\nIts next recordings may be missed. Airlock tries again every minute.",
         subject=f"schedule:{schedule.pk}",
         project=schedule.recorder.project,
     )

@@ -1,8 +1,8 @@
-"""When a rule happens: pure functions from a rule to windows in UTC. No database, no clock, no state.
+"""Recurrence: pure functions from a rule to windows in UTC, without database, clock or state.
 
-A rule speaks local time. Croniter and the calendar are asked only about naive local times; `zones.to_utc` turns those
-into instants. Starts that fall on the same instant (because the clock jumped over both) are one start, and a window the
-clock jumped over altogether is none, so the windows of a rule are strictly ordered and never overlap.
+A rule is in local time. Croniter and the calendar work on naive local times only; `zones.to_utc` converts them. Two
+starts with the same UTC time (because the clock skipped both) are one start, and a window that the clock skipped
+entirely is dropped, so the windows of a rule are strictly ordered and never overlap.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """`exceptions` are naive local starts to leave out; they still count towards `count`."""
+    """`exceptions` are naive local starts that are skipped; they still count towards `count`."""
 
     kind: Kind
     zone: str
@@ -47,7 +47,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One window, and the naive local start it came from: that names it for good."""
+    """One window, and its naive local start, which identifies it permanently."""
 
     local_start: datetime
     starts_at: datetime
@@ -56,9 +56,9 @@ class Occurrence:
 
 
 def occurrences(rule: Rule, after: datetime, *, with_exceptions: bool = False) -> Iterator[Occurrence]:
-    """Windows that start strictly after an instant, in order. Adjacent ones may touch and never overlap."""
+    """The windows that start strictly after `after`, in order. They may touch but never overlap."""
     zone = zone_of(rule.zone)
-    # Nothing before this wall-clock time can come later than `after`: the resolver never goes backwards.
+    # No earlier local time can give a start after `after`: `to_utc` never goes backwards.
     found = _resolved(rule, to_local(after, zone))
     current = next(found, None)
     while current is not None:
@@ -71,7 +71,7 @@ def occurrences(rule: Rule, after: datetime, *, with_exceptions: bool = False) -
 
 
 def windows_between(rule: Rule, start: datetime, end: datetime) -> list[Occurrence]:
-    """Windows that start within (start, end]."""
+    """The windows that start in (start, end]."""
     found = []
     for occurrence in occurrences(rule, start):
         if occurrence.starts_at > end:
@@ -104,7 +104,7 @@ def _local_starts(rule: Rule, from_local: datetime) -> Iterator[datetime]:
 
 @lru_cache(maxsize=4096)
 def _last_by_count(rule: Rule) -> datetime:
-    """The naive start of the count-th occurrence, exceptions counted."""
+    """The naive start of the count-th occurrence, including exceptions."""
     count = min(rule.count or 0, MAX_COUNT)
     beginning = datetime.combine(rule.first_on, MIDNIGHT)
     starts = list(islice(_calendar(rule, beginning), count))
@@ -112,7 +112,7 @@ def _last_by_count(rule: Rule) -> datetime:
 
 
 def _calendar(rule: Rule, from_local: datetime) -> Iterator[datetime]:
-    """Naive starts from a naive time on, never before the first day."""
+    """The naive starts from `from_local` on, never before the first day."""
     beginning = max(from_local, datetime.combine(rule.first_on, MIDNIGHT))
     if rule.kind == Kind.CRON:
         yield from cron.local_times(rule.cron, beginning - timedelta(seconds=1))
@@ -132,7 +132,7 @@ def _calendar(rule: Rule, from_local: datetime) -> Iterator[datetime]:
 
 
 def describe(rule: Rule) -> str:
-    """The rule as a sentence."""
+    """The rule as a phrase, like "Every day at 20:15, Europe/Berlin"."""
     at = f"at {rule.start_time:%H:%M:%S}".removesuffix(":00")
     if rule.kind == Kind.ONCE:
         words = f"Once on {rule.first_on} {at}"
@@ -148,7 +148,7 @@ def describe(rule: Rule) -> str:
 
 
 def describe_changes(rule: Rule, after: datetime) -> list[str]:
-    """What the next two clock changes do to this rule, a sentence each."""
+    """One sentence for each of the next two clock changes: what it does to this rule."""
     changes = next_changes(rule.zone, after)
     if not changes:
         return [f"{rule.zone} does not change its clocks in the next year."]
@@ -172,8 +172,8 @@ def _describe_change(rule: Rule, change: Change) -> str:
         if not (is_moved or is_across):
             continue
         length = window.ends_at - window.starts_at
-        moved = f"the one of {window.local_start:%H:%M} starts at {starts:%H:%M}, " if is_moved else ""
-        shown = moved or f"the one of {starts:%H:%M} "
+        moved = f"the {window.local_start:%H:%M} recording starts at {starts:%H:%M}, " if is_moved else ""
+        shown = moved or f"the {starts:%H:%M} recording "
         touched.append(f"{shown}ends at {ends:%H:%M} and lasts {_span(length)} instead of {_span(rule.length)}")
         if len(touched) == 3:
             break

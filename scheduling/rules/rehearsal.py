@@ -1,8 +1,8 @@
-"""A rehearsal: the real planning, opening, placing and looking after, on a pretended clock with simulated machines.
+"""Rehearsal: runs the real planning, placement and supervision on a simulated clock with simulated nodes.
 
-It works on a copy: temporary tables of this one session stand before the real ones, in a transaction that is always
-taken back, so nothing that happens here is seen by anybody or outlives it. What comes out is what the rules, the
-recorders and the nodes as they are now would do: what starts, clashes, comes late, is skipped; change days included.
+It works on a copy: temporary tables of this session hide the real ones, in a transaction that is always rolled back, so
+no other session sees it and nothing stays. The result shows what the current schedules, recorders and nodes would do:
+which bookings start, clash, start late or are skipped, also on days when the clocks change.
 """
 
 import contextlib
@@ -37,12 +37,12 @@ UNARM = f"UPDATE scheduling_booking SET state = '{State.PLANNED}' WHERE state = 
 
 
 class CannotRehearse(Exception):
-    """The rehearsal cannot be held; the text says why."""
+    """The rehearsal cannot run; the text says why."""
 
 
 @dataclass(frozen=True)
 class Happening:
-    """What would become of one booking."""
+    """What would happen to one booking."""
 
     booking: Booking
     state: str
@@ -50,14 +50,14 @@ class Happening:
 
     @property
     def late_seconds(self) -> float:
-        """How long after the planned start the picture would come."""
+        """How long after the planned start the first frame would come."""
         if self.booking.first_frame_at is None:
             return 0.0
         return max(0.0, (self.booking.first_frame_at - self.booking.starts_at).total_seconds())
 
 
 def rehearse(begins: datetime, ends: datetime) -> list[Happening]:
-    """Everything that would happen to bookings that open in that time."""
+    """What would happen to all bookings that open in that time."""
     if not begins < ends <= begins + timedelta(days=MAX_DAYS):
         raise CannotRehearse(f"The end must come after the start, at most {MAX_DAYS} days later.")
     moment = begins
@@ -75,7 +75,7 @@ def rehearse(begins: datetime, ends: datetime) -> list[Happening]:
 
 
 def _turn(now: datetime) -> datetime:
-    """One turn of the loop's work; answers when the next one is needed."""
+    """Do the work of one turn of the loop; returns when the next turn is needed."""
     while (due := planning.step(Term(), now)) is not None and due <= now:
         continue
     for booking in (
@@ -102,10 +102,10 @@ def _turn(now: datetime) -> datetime:
 
 @contextlib.contextmanager
 def _copy(begins: datetime) -> Iterator[None]:
-    """Temporary twins of our tables, filled with what matters from `begins` on; gone when the session ends."""
+    """Temporary copies of our tables with the rows that matter from `begins` on."""
     tables = [model._meta.db_table for label in APPS for model in apps.get_app_config(label).get_models()]
-    # One transaction that is always taken back: a connection that is lost, or shared by a pooler, cannot let a single
-    # statement of the rehearsal through to the real tables.
+    # One transaction that is always rolled back: even with a lost connection, or one shared by a pooler, no statement
+    # of the rehearsal reaches the real tables.
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_schema()")
@@ -124,6 +124,6 @@ def _copy(begins: datetime) -> Iterator[None]:
             cursor.execute(UNARM)
             cursor.execute("SELECT relpersistence FROM pg_class WHERE oid = 'scheduling_booking'::regclass")
             if cursor.fetchone() != ("t",):
-                raise CannotRehearse("The temporary tables are not in effect; nothing was done.")
+                raise CannotRehearse("The temporary tables are not in use. Nothing was changed.")
         yield
         transaction.set_rollback(True)

@@ -1,4 +1,4 @@
-"""When a rule is edited, paused, resumed or deleted: its planned bookings follow, what has begun does not (R-12)."""
+"""Updates planned bookings when a schedule is edited, paused, resumed or deleted; running ones stay (R-12)."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,14 +18,14 @@ from station.clock import house_time
 from station.database.notify import wake_scheduler
 
 State = Booking.State
-# Left out by planning or by a pause, not by a person: the rule as it is now decides anew.
+# Skipped by planning or by a pause, not by a person: after an edit the new rule decides again.
 REPLANNED_SKIPS = (Booking.Skip.CONFLICT, Booking.Skip.PAUSED)
 WINDOW = ("recorder_id", "starts_at", "ends_at", "pad_before_seconds", "pad_after_seconds")
 
 
 @dataclass
 class Changes:
-    """What an edit did, for the person who made it."""
+    """The effect of an edit on the bookings, for the person who made it."""
 
     planned: int = 0
     moved: list[datetime] = field(default_factory=list)
@@ -40,18 +40,18 @@ class Changes:
         if self.moved:
             words.append(f"{len(self.moved)} changed ({_listed(self.moved)})")
         if self.removed:
-            words.append(f"{len(self.removed)} taken back ({_listed(self.removed)})")
+            words.append(f"{len(self.removed)} removed ({_listed(self.removed)})")
         if self.conflicts:
             words.append(f"{len(self.conflicts)} skipped because the recorder is taken")
         if self.begun:
-            words.append(f"{len(self.begun)} already begun and left as they are ({_listed_bookings(self.begun)})")
+            words.append(f"{len(self.begun)} already started and not changed ({_listed_bookings(self.begun)})")
         if self.by_hand:
-            words.append(f"{len(self.by_hand)} changed by hand before and left so ({_listed_bookings(self.by_hand)})")
-        return ", ".join(words) + ("." if self.is_complete else "; the rest is planned in the background.")
+            words.append(f"{len(self.by_hand)} edited by hand and not changed ({_listed_bookings(self.by_hand)})")
+        return ", ".join(words) + ("." if self.is_complete else "; the rest will be planned in the background.")
 
 
 def replan(schedule: Schedule, now: datetime) -> Changes:
-    """Bring the planned bookings in line with the rule as it is now, and tell what changed."""
+    """Update the planned bookings to the current rule; returns what changed."""
     changes = Changes()
     with transaction.atomic():
         existing = list(schedule.bookings.select_related("recorder").filter(planned_start_at__gt=now - schedule.length))
@@ -74,7 +74,7 @@ def replan(schedule: Schedule, now: datetime) -> Changes:
                 (changes.moved if window else changes.removed).append(booking.starts_at)
             elif booking.state == State.SKIPPED and booking.skip_reason in REPLANNED_SKIPS:
                 obsolete.append(booking)
-        _take_back(obsolete, now)
+        _delete_unstarted(obsolete, now)
         schedule.planned_until_at = None
         schedule.save(update_fields=["planned_until_at"])
         if not schedule.is_paused:
@@ -87,14 +87,14 @@ def replan(schedule: Schedule, now: datetime) -> Changes:
 
 
 def _follows(booking: Booking, schedule: Schedule, window: Occurrence) -> bool:
-    """Does this booking have the window the rule gives it now?"""
+    """Does this booking have the window of the current rule?"""
     fresh = draft(schedule.recorder, window.starts_at, window.ends_at, now=window.starts_at, by="", title="")
     follow_rule(fresh, schedule, window)
     return all(getattr(fresh, name) == getattr(booking, name) for name in WINDOW)
 
 
 def _refresh_policies(schedule: Schedule) -> None:
-    """Name and policies need no new booking."""
+    """Copy the name and the policies to planned bookings; that needs no new booking."""
     schedule.bookings.filter(state=State.PLANNED).update(
         title=schedule.name,
         late_start=schedule.late_start,
@@ -103,29 +103,29 @@ def _refresh_policies(schedule: Schedule) -> None:
     )
 
 
-def _take_back(bookings: list[Booking], now: datetime) -> None:
-    """Nothing ever happened to these: the rows may go; the audit trail of the schedule keeps the trace."""
+def _delete_unstarted(bookings: list[Booking], now: datetime) -> None:
+    """Delete bookings that never started; the audit log of the schedule keeps a record."""
     states = [State.PLANNED, State.SKIPPED]
     for booking in bookings:
         release(booking.owner, now=now)
-        for trouble in ("preflight", "skipped"):
-            resolve_alert(f"{trouble}:{booking.owner}", now=now, note="the schedule was edited")
+        for kind in ("preflight", "skipped"):
+            resolve_alert(f"{kind}:{booking.owner}", now=now, note="the schedule was edited")
     Booking.objects.filter(pk__in=[booking.pk for booking in bookings], state__in=states).delete()
     for recorder_id in {booking.recorder_id for booking in bookings}:
         padding.give_back_all(recorder_id, now)
 
 
 def discard(schedule: Schedule, now: datetime) -> int:
-    """The schedule is about to be deleted: what it only planned goes, what has begun or happened stays."""
+    """Before the schedule is deleted: delete its planned bookings and keep those that started or ended."""
     with transaction.atomic():
         lock(schedule.recorder_id)
         planned = list(schedule.bookings.filter(state=State.PLANNED).select_related("recorder"))
-        _take_back(planned, now)
+        _delete_unstarted(planned, now)
         return len(planned)
 
 
 def pause(schedule: Schedule, *, now: datetime, by: str) -> int:
-    """Nothing is planned and nothing starts until it is resumed; what already runs, runs on."""
+    """Plan and start nothing until the schedule is resumed. Running recordings continue."""
     with transaction.atomic():
         lock(schedule.recorder_id)
         if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True):
@@ -143,7 +143,7 @@ def pause(schedule: Schedule, *, now: datetime, by: str) -> int:
 
 
 def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes:
-    """Take up where it would be now: what the pause took is planned again, if it can still be had."""
+    """Resume the schedule: bookings that the pause skipped are planned again if the recorder is still free."""
     changes = Changes()
     with transaction.atomic():
         lock(schedule.recorder_id)
@@ -158,7 +158,7 @@ def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes:
                 Booking.objects.filter(pk=booking.pk).update(skip_reason=Booking.Skip.CONFLICT)
                 tell_skipped(booking, str(refusal), now)
                 changes.conflicts.append(booking)
-        # Windows that came and went during the pause were meant not to happen.
+        # Windows that passed during the pause are not planned as missed.
         if schedule.planned_until_at is not None and schedule.planned_until_at < now:
             schedule.planned_until_at = now
         plan = plan_ahead(schedule, now)

@@ -1,4 +1,4 @@
-"""Double booking is impossible: 40 at once, one wins, and the others are told who (R-13, R-14)."""
+"""Double booking is impossible: of 40 at once one wins, and the others get the winner's name (R-13, R-14)."""
 
 import threading
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def node() -> Node:
 
 
 def at_once(count: int, act: Callable[[int], Any]) -> list[Any]:
-    """Run `act` on `count` threads, all let go at the same moment; returns results or exceptions."""
+    """Run `act` on `count` threads, all started at the same moment; returns results or exceptions."""
     barrier = threading.Barrier(count)
     results: list[Any] = [None] * count
 
@@ -43,7 +43,7 @@ def at_once(count: int, act: Callable[[int], Any]) -> list[Any]:
         barrier.wait()
         try:
             results[number] = act(number)
-        except Exception as error:  # noqa: BLE001  the test looks at it
+        except Exception as error:  # noqa: BLE001  the test checks it
             results[number] = error
         finally:
             connections.close_all()
@@ -57,7 +57,7 @@ def at_once(count: int, act: Callable[[int], Any]) -> list[Any]:
 
 
 def test_forty_concurrent_bookings_of_one_recorder_have_one_winner(camera: Recorder, noon: datetime) -> None:
-    """R-13: exactly one wins; each of the others gets a sentence that names the winner."""
+    """R-13: exactly one wins; each of the others gets a refusal that names the winner."""
 
     def act(number: int) -> Booking:
         start = noon + timedelta(minutes=number)
@@ -98,7 +98,7 @@ def test_an_ended_booking_frees_its_window(camera: Recorder, noon: datetime) -> 
 
 
 def test_the_next_free_slot_skips_gaps_that_are_too_short(camera: Recorder, noon: datetime) -> None:
-    """R-13: the offered slot really is free."""
+    """R-13: the offered slot is really free."""
     now = timezone.now()
     for offset in (0, 1.5, 4):
         book(camera, noon + offset * HOUR, noon + (offset + 1) * HOUR, now=now)
@@ -110,7 +110,7 @@ def test_the_next_free_slot_skips_gaps_that_are_too_short(camera: Recorder, noon
     assert book(camera, free_at + timedelta(seconds=60), free_at + timedelta(seconds=60) + length, now=now)
 
 
-def test_an_inverted_window_is_called_that(camera: Recorder, noon: datetime) -> None:
+def test_a_window_that_ends_before_it_starts_is_refused(camera: Recorder, noon: datetime) -> None:
     """S-07."""
     with pytest.raises(BookingRefused, match="end must come after the start"):
         book(camera, noon, noon - HOUR, now=timezone.now())
@@ -120,14 +120,14 @@ def test_an_inverted_window_is_called_that(camera: Recorder, noon: datetime) -> 
         )
 
 
-def test_a_recorder_that_is_switched_off_cannot_be_booked(camera: Recorder, noon: datetime) -> None:
+def test_an_inactive_recorder_cannot_be_booked(camera: Recorder, noon: datetime) -> None:
     camera.is_active = False
     with pytest.raises(BookingRefused, match="switched off"):
         book(camera, noon, noon + HOUR, now=timezone.now())
 
 
 def test_two_recorders_on_one_device_clash_ahead_of_time(project: Any, node: Node, noon: datetime) -> None:
-    """R-14: for bookings ahead of time too, and the second leaves no trace."""
+    """R-14: also for future bookings, and the refused one stores nothing."""
     cards = [
         Recorder.objects.create(name=f"Card {n}", project=project, source_type="decklink", address="0", node=node)
         for n in (1, 2)
@@ -142,8 +142,8 @@ def test_two_recorders_on_one_device_clash_ahead_of_time(project: Any, node: Nod
     assert book(cards[1], noon + HOUR / 2, noon + 2 * HOUR, now=now)
 
 
-def test_forty_workers_wanted_at_once_get_forty_control_ports(node: Node) -> None:
-    """R-04: a burst of starts on one node; none is turned away because all chose the same port."""
+def test_forty_media_workers_wanted_at_once_get_forty_control_ports(node: Node) -> None:
+    """R-04: a burst of starts on one node; none fails because all chose the same port."""
     from nodes.workloads import want
 
     def act(number: int) -> int:

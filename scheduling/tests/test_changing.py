@@ -1,4 +1,4 @@
-"""Live edits and cancel in every state (R-10, R-12)."""
+"""Edit and cancel a booking in every state (R-10, R-12)."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ def camera(project: Any) -> Recorder:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", [State.PLANNED, State.ARMED])
-def test_cancel_before_the_start_frees_the_window_and_may_be_undone(camera: Recorder, state: str) -> None:
+def test_cancel_before_the_start_frees_the_window_and_can_be_undone(camera: Recorder, state: str) -> None:
     """R-10."""
     now = timezone.now()
     booking = book(camera, now + HOUR, now + 2 * HOUR, now=now)
@@ -46,8 +46,8 @@ def test_cancel_before_the_start_frees_the_window_and_may_be_undone(camera: Reco
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", [State.STARTING, State.RETRY_WAIT, State.RECORDING])
-def test_cancel_of_a_running_one_stops_its_own_worker_once(camera: Recorder, state: str) -> None:
-    """R-10: never someone else's recording, and not again and again."""
+def test_cancel_of_a_running_booking_stops_its_own_media_worker_once(camera: Recorder, state: str) -> None:
+    """R-10: never another booking's media worker, and only one stop."""
     from nodes.models import Node
     from nodes.workloads import want
 
@@ -70,7 +70,7 @@ def test_cancel_of_a_running_one_stops_its_own_worker_once(camera: Recorder, sta
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", [State.COMPLETED, State.PARTIAL, State.FAILED, State.MISSED, State.STOPPING])
-def test_what_is_over_or_ending_cannot_be_cancelled_or_extended(camera: Recorder, state: str) -> None:
+def test_a_booking_that_is_over_or_ending_cannot_be_cancelled_or_extended(camera: Recorder, state: str) -> None:
     now = timezone.now()
     booking = book(camera, now, now + HOUR, now=now)
     Booking.objects.update(state=state)
@@ -81,7 +81,7 @@ def test_what_is_over_or_ending_cannot_be_cancelled_or_extended(camera: Recorder
 
 
 @pytest.mark.django_db
-def test_moving_a_planned_one_asks_again_whether_it_is_free(camera: Recorder) -> None:
+def test_moving_a_planned_booking_checks_again_whether_the_recorder_is_free(camera: Recorder) -> None:
     now = timezone.now()
     booking = book(camera, now + HOUR, now + 2 * HOUR, now=now)
     taken = book(camera, now + 3 * HOUR, now + 4 * HOUR, now=now, title="Film")
@@ -90,12 +90,12 @@ def test_moving_a_planned_one_asks_again_whether_it_is_free(camera: Recorder) ->
     move_window(booking, now + 2 * HOUR, now + 3 * HOUR, now=now, by="anna")
     booking.refresh_from_db()
     assert booking.closes_at == taken.opens_at
-    with pytest.raises(BookingRefused, match="To end it now, stop it"):
+    with pytest.raises(BookingRefused, match="To end the recording now, stop it"):
         change_end(booking, booking.starts_at + HOUR / 2, now=booking.starts_at + HOUR, by="anna")
 
 
 def test_a_live_recording_is_extended_and_shortened_without_a_break(recorder: Recorder, scheduler: Any) -> None:
-    """R-12: the worker is told the new end and keeps its file; it ends at the new time by itself."""
+    """R-12: the media worker gets the new end, keeps its file, and ends at the new time by itself."""
     scheduler()
     outcome = start_now(recorder, by="anna", length=timedelta(seconds=600))
     booking = outcome.booking
@@ -106,7 +106,7 @@ def test_a_live_recording_is_extended_and_shortened_without_a_break(recorder: Re
         return Workload.objects.get().status(CaptureStatus).ends_at
 
     extend(booking, 900, now=timezone.now(), by="anna")
-    wait_until(lambda: end_of_worker() == booking.closes_at, 15, "the worker knows the later end")
+    wait_until(lambda: end_of_worker() == booking.closes_at, 15, "the media worker has the later end")
 
     change_end(booking, timezone.now() + timedelta(seconds=4), now=timezone.now(), by="anna")
     wait_until(lambda: Booking.objects.get().is_over, 30, "it ends at the new time")
@@ -124,7 +124,7 @@ def test_a_live_recording_is_extended_and_shortened_without_a_break(recorder: Re
 
 
 def test_a_start_by_hand_lasts_until_the_next_booking(recorder: Recorder) -> None:
-    """Somebody at the button wants a picture now; what is booked later keeps its window."""
+    """Start by hand records at once, and a later booking keeps its window."""
     now = timezone.now()
     upcoming = book(recorder, now + HOUR, now + 2 * HOUR, now=now)
     outcome = start_now(recorder, by="anna")

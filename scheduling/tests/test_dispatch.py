@@ -1,4 +1,4 @@
-"""Claimed ahead, dispatched on the instant, exactly once, whoever leads (R-01, R-02, R-04, R-05, R-06)."""
+"""Bookings are claimed ahead and dispatched on time, exactly once, by any leader (R-01, R-02, R-04, R-05, R-06)."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ SECOND = timedelta(seconds=1)
 
 
 class Office:
-    """Dispatchers whose starts are only noted, with the moment they began."""
+    """Dispatchers whose starts are only recorded, with their times."""
 
     def __init__(self) -> None:
         self.started: list[tuple[int, int, float]] = []
@@ -68,8 +68,8 @@ def make(project: Any, count: int, opens_in: float, length: float = 60.0, **fiel
 
 
 @pytest.mark.slow
-def test_what_opens_soon_is_claimed_and_dispatched_on_its_instant(project: Any, office: Office) -> None:
-    """R-04: claimed with the epoch ahead of time; not one is early, none is lost, none comes twice."""
+def test_a_booking_that_opens_soon_is_claimed_and_dispatched_on_time(project: Any, office: Office) -> None:
+    """R-04: claimed with the epoch ahead of time; none is early, lost or dispatched twice."""
     far = make(project, 1, opens_in=3600)
     soon = make(project, 20, opens_in=6.0)
 
@@ -90,8 +90,8 @@ def test_what_opens_soon_is_claimed_and_dispatched_on_its_instant(project: Any, 
     assert far[0].state == State.PLANNED
 
 
-def test_a_worker_is_launched_ahead_of_its_window(project: Any, office: Office, settings: Any) -> None:
-    """R-19: so that the first frame is on time; what opens later than that is not touched yet."""
+def test_a_media_worker_is_launched_ahead_of_its_window(project: Any, office: Office, settings: Any) -> None:
+    """R-19: so that the first frame is on time; a booking that opens later is not touched yet."""
     settings.LAUNCH_AHEAD_SECONDS = 6.0
     [soon] = make(project, 1, opens_in=8.0)
     office.lead(1)
@@ -103,40 +103,38 @@ def test_a_worker_is_launched_ahead_of_its_window(project: Any, office: Office, 
     assert soon.late_by_seconds == 0
 
 
-def test_the_step_says_when_the_next_one_is_to_be_claimed(project: Any, office: Office, settings: Any) -> None:
-    """R-01: event-driven, not by a fixed tick."""
+def test_the_step_returns_when_the_next_booking_must_be_claimed(project: Any, office: Office, settings: Any) -> None:
+    """R-01: the loop is event-driven, without a fixed tick."""
     [later] = make(project, 1, opens_in=100)
     dispatcher = office.lead(1)
     assert office.turn(dispatcher) == later.opens_at - settings.ARM_AHEAD_SECONDS * SECOND
 
 
 @pytest.mark.slow
-def test_a_new_leader_takes_over_what_an_old_one_armed_and_the_old_one_can_start_nothing(
-    project: Any, office: Office
-) -> None:
-    """R-02: two leaders at once, as after a freeze, and still each start happens once, by the newer one."""
+def test_a_new_leader_takes_over_armed_bookings_and_the_old_one_can_start_nothing(project: Any, office: Office) -> None:
+    """R-02: with two leaders at once, as after a freeze, each start still happens once, by the newer one."""
     bookings = make(project, 10, opens_in=6.0)
     old = office.lead(1)
     office.lead(2)
     assert len(old._heap) == 10
 
-    wait_until(lambda: not old._heap and len(office.started) >= 10, 10, "both instants have struck")
+    wait_until(lambda: not old._heap and len(office.started) >= 10, 10, "both starts were due")
 
     assert sorted(pk for _, pk, _ in office.started) == [booking.pk for booking in bookings]
     assert {epoch for epoch, _, _ in office.started} == {2}
 
 
-def test_a_start_that_an_old_leader_began_is_begun_again(project: Any, office: Office) -> None:
-    """R-11: moved to starting, then killed before anything happened."""
+def test_a_start_that_an_old_leader_began_is_repeated(project: Any, office: Office) -> None:
+    """R-11: the old leader moved it to starting and was killed before the call."""
     [booking] = make(project, 1, opens_in=-1)
     Booking.objects.update(state=State.STARTING, epoch=3)
     office.lead(4)
-    wait_until(lambda: office.started, 5, "it is begun again")
+    wait_until(lambda: office.started, 5, "the start is repeated")
     assert [(epoch, pk) for epoch, pk, _ in office.started] == [(4, booking.pk)]
 
 
 @pytest.mark.slow
-def test_one_that_is_cancelled_or_moved_after_it_was_armed_is_not_started(project: Any, office: Office) -> None:
+def test_an_armed_booking_that_is_cancelled_or_moved_is_not_started(project: Any, office: Office) -> None:
     cancelled, moved, kept = make(project, 3, opens_in=6.0)
     office.lead(1)
     Booking.objects.get(pk=cancelled.pk).move(State.CANCELLED, now=database_now())
@@ -145,12 +143,14 @@ def test_one_that_is_cancelled_or_moved_after_it_was_armed_is_not_started(projec
     )
 
     wait_until(lambda: office.started, 5, "the third is dispatched")
-    wait_until(lambda: not office.dispatchers[0]._heap, 5, "nothing is held any more")
+    wait_until(lambda: not office.dispatchers[0]._heap, 5, "nothing is held in memory")
 
     assert [pk for _, pk, _ in office.started] == [kept.pk]
 
 
-def test_a_window_that_opened_while_nobody_ran_still_starts_and_says_how_late(project: Any, office: Office) -> None:
+def test_a_window_that_opened_while_no_scheduler_ran_still_starts_and_records_the_delay(
+    project: Any, office: Office
+) -> None:
     """R-05."""
     [booking] = make(project, 1, opens_in=-20, length=120)
     office.lead(1)
@@ -164,15 +164,15 @@ def test_a_window_that_opened_while_nobody_ran_still_starts_and_says_how_late(pr
     ("opens_in", "length", "fields", "state", "words"),
     [
         (-120, 60, {}, State.MISSED, "its window closed"),
-        (-100, 120, {}, State.MISSED, "s of its window were left"),
-        (-20, 120, {"late_start": "skip"}, State.SKIPPED, "late starts are to be skipped"),
+        (-100, 120, {}, State.MISSED, "s of its window was left"),
+        (-20, 120, {"late_start": "skip"}, State.SKIPPED, "late starts are skipped by its policy"),
         (-20, 120, {"max_late_seconds": 10}, State.SKIPPED, "more than the 10 s allowed"),
     ],
 )
-def test_one_that_is_too_late_is_told_of_and_not_started(
+def test_a_booking_that_is_too_late_raises_an_alert_and_is_not_started(
     project: Any, office: Office, opens_in: float, length: float, fields: dict, state: str, words: str
 ) -> None:
-    """R-05 and R-06: with the reason and an alert; the others start."""
+    """R-05, R-06: it gets a reason and an alert; the others start."""
     [booking] = make(project, 1, opens_in=opens_in, length=length, **fields)
     [good] = make(project, 1, opens_in=-1, length=120)
 
@@ -188,7 +188,7 @@ def test_one_that_is_too_late_is_told_of_and_not_started(
 
 @pytest.mark.slow
 def test_a_lost_database_connection_only_delays_the_dispatch(project: Any, office: Office) -> None:
-    """R-03: the dispatcher's backend is terminated in the moment before the instant."""
+    """R-03: the dispatcher's database session is terminated just before the start is due."""
     bookings = make(project, 5, opens_in=4.0)
     office.lead(1)
     with connection.cursor() as cursor:
@@ -196,5 +196,5 @@ def test_a_lost_database_connection_only_delays_the_dispatch(project: Any, offic
             """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                WHERE datname = current_database() AND pid <> pg_backend_pid()"""
         )
-    wait_until(lambda: len(office.started) == 5, 15, "all are dispatched all the same")
+    wait_until(lambda: len(office.started) == 5, 15, "all are still dispatched")
     assert sorted(pk for _, pk, _ in office.started) == [booking.pk for booking in bookings]

@@ -159,7 +159,7 @@ def test_a_missing_image_is_said_in_words_and_tried_again(
     outcome = start_now(make_recorder(), by="anna")
 
     assert not outcome.is_good
-    assert "The worker image airlock-worker:absent is not on this node" in outcome.text
+    assert "The media worker image airlock-worker:absent is not on this node" in outcome.text
     booking = Booking.objects.get()
     assert booking.state in {"retry_wait", "starting"}
     assert "airlock-worker:absent" in booking.errors[0]["error"]

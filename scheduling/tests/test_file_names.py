@@ -1,4 +1,4 @@
-"""Folder and file names: no name, template or letter leaves the media folder (S-04)."""
+"""Folder and file names: no name or template leads outside the media folder (S-04)."""
 
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -28,7 +28,7 @@ def test_the_template_is_filled_in() -> None:
     "template",
     ["/abs", "../up", "a/../b", "a//b", "./a", "{unknown}", "{project", "a}", "", "a/", "a\\b", "{project.__class__}"],
 )
-def test_a_bad_template_is_refused_in_a_sentence(template: str) -> None:
+def test_a_bad_template_is_refused_with_a_message(template: str) -> None:
     """S-04, S-07."""
     with pytest.raises(ValidationError) as refused:
         validate_template(template)
@@ -48,7 +48,7 @@ def test_hostile_names_become_plain_ones(name: str) -> None:
 
 
 @given(st.text(max_size=200), st.text(max_size=80))
-def test_no_name_climbs_out_of_the_media_folder(recorder: str, project: str) -> None:
+def test_no_name_leads_outside_the_media_folder(recorder: str, project: str) -> None:
     """S-04."""
     folder = render_folder("{project}/{recorder}/{date}", values(recorder, project))
     path = PurePosixPath("/media") / folder / file_name(values(recorder, project))

@@ -1,4 +1,4 @@
-"""One leads, the others wait: real processes, real signals, real connections (R-01, R-02, R-03)."""
+"""One scheduler leads, the others wait: real processes, signals and connections (R-01, R-02, R-03)."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ QUICK = {"LEADER_HEARTBEAT_SECONDS": "1", "LEADER_SILENCE_SECONDS": "10"}
 
 
 def leader_pid() -> int:
-    """The process that holds the lock, 0 if none does."""
+    """The pid of the process that holds the lock, 0 if none does."""
     status = read_status()
     return int(status.holder.rpartition(" ")[2]) if status.is_locked and status.holder else 0
 
@@ -39,11 +39,11 @@ def wait_for_leader(*pids: int) -> int:
     return int(wait_until(lambda: leader_pid() if leader_pid() in pids else 0, 20, f"one of {pids} leads"))
 
 
-def test_of_two_schedulers_one_leads_and_a_killed_leader_is_followed(scheduler: Any) -> None:
-    """R-02: kill -9; the epoch grows with each leader."""
+def test_of_two_schedulers_one_leads_and_the_other_replaces_a_killed_leader(scheduler: Any) -> None:
+    """R-02: kill -9; each leader raises the epoch."""
     processes = {process.pid: process for process in (scheduler(), scheduler())}
     first = wait_for_leader(*processes)
-    wait_until(lambda: read_status().standbys == 1, 20, "the other one waits")
+    wait_until(lambda: read_status().standbys == 1, 20, "the other scheduler is a standby")
     epoch = Leadership.objects.get().epoch
 
     processes[first].kill()
@@ -55,7 +55,7 @@ def test_of_two_schedulers_one_leads_and_a_killed_leader_is_followed(scheduler: 
 
 
 def test_sigterm_hands_over(scheduler: Any) -> None:
-    """R-02: the leader ends its turn, lets go and exits with 0; the standby has the lock."""
+    """R-02: the leader ends its turn, releases the lock and exits with 0; the standby gets the lock."""
     processes = {process.pid: process for process in (scheduler(), scheduler())}
     first = wait_for_leader(*processes)
     processes[first].terminate()
@@ -67,7 +67,7 @@ def test_sigterm_hands_over(scheduler: Any) -> None:
 def test_a_standby_ends_at_once_on_sigterm(scheduler: Any) -> None:
     processes = {process.pid: process for process in (scheduler(), scheduler())}
     first = wait_for_leader(*processes)
-    wait_until(lambda: read_status().standbys == 1, 20, "the other one waits")
+    wait_until(lambda: read_status().standbys == 1, 20, "the other scheduler is a standby")
     [other] = set(processes) - {first}
     processes[other].terminate()
     assert processes[other].wait(60) == 0
@@ -75,10 +75,10 @@ def test_a_standby_ends_at_once_on_sigterm(scheduler: Any) -> None:
 
 
 def test_a_frozen_leader_loses_the_lock_and_does_nothing_when_it_wakes_up(scheduler: Any, tmp_path: Path) -> None:
-    """R-02: SIGSTOP. PostgreSQL ends the silent session; the thawed process finds that it leads no longer."""
+    """R-02: SIGSTOP. PostgreSQL ends the silent session; the resumed process finds that it is no longer leader."""
     processes = {process.pid: process for process in (scheduler(**QUICK), scheduler(**QUICK))}
     first = wait_for_leader(*processes)
-    wait_until(lambda: read_status().standbys == 1, 20, "the other one waits")
+    wait_until(lambda: read_status().standbys == 1, 20, "the other scheduler is a standby")
     epoch = Leadership.objects.get().epoch
     os.kill(first, signal.SIGSTOP)
     try:
@@ -86,13 +86,13 @@ def test_a_frozen_leader_loses_the_lock_and_does_nothing_when_it_wakes_up(schedu
         wait_for_leader(other)
     finally:
         os.kill(first, signal.SIGCONT)
-    wait_until(lambda: read_status().standbys == 1, 20, "the thawed one waits now")
+    wait_until(lambda: read_status().standbys == 1, 20, "the resumed scheduler is a standby")
     assert leader_pid() == other
     assert Leadership.objects.get().epoch == epoch + 1
 
 
 def test_a_terminated_backend_and_a_lost_database_never_end_the_loop(scheduler: Any) -> None:
-    """R-03: it backs off, connects again and goes on."""
+    """R-03: it waits, connects again and continues."""
     process = scheduler()
     wait_for_leader(process.pid)
     for _ in range(3):
@@ -102,58 +102,58 @@ def test_a_terminated_backend_and_a_lost_database_never_end_the_loop(scheduler: 
                 """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                    WHERE datname = current_database() AND pid <> pg_backend_pid()"""
             )
-        # It notices when it next speaks: wake it, as an edit would.
+        # It notices at its next query: wake it, as an edit would.
         wake_scheduler()
-        wait_until(lambda epoch=epoch: Leadership.objects.get().epoch > epoch, 20, "it leads again")
+        wait_until(lambda epoch=epoch: Leadership.objects.get().epoch > epoch, 20, "it is leader again")
     assert process.poll() is None
 
 
-def test_step_down_hands_over_without_ending_anybody(scheduler: Any) -> None:
-    """P-11's ground: `manage.py step_down`."""
+def test_step_down_hands_over_without_ending_a_process(scheduler: Any) -> None:
+    """`manage.py step_down`, which P-11 needs."""
     processes = {process.pid: process for process in (scheduler(), scheduler())}
     first = wait_for_leader(*processes)
-    wait_until(lambda: read_status().standbys == 1, 20, "the other one waits")
-    told = manage("step_down")
-    assert told.returncode == 0, told.stderr
+    wait_until(lambda: read_status().standbys == 1, 20, "the other scheduler is a standby")
+    result = manage("step_down")
+    assert result.returncode == 0, result.stderr
     [other] = set(processes) - {first}
-    assert f"pid {other} leads now" in told.stdout
+    assert f"pid {other} leads now" in result.stdout
     assert leader_pid() == other
     assert processes[first].poll() is None
 
 
 def test_step_down_without_a_leader_says_so() -> None:
-    told = manage("step_down")
-    assert told.returncode == 1
-    assert "No scheduler leads" in told.stderr
+    result = manage("step_down")
+    assert result.returncode == 1
+    assert "No scheduler leads" in result.stderr
 
 
-def test_the_status_is_told_in_words_and_in_json(scheduler: Any) -> None:
+def test_the_status_is_printed_as_text_and_as_json(scheduler: Any) -> None:
     import json
 
-    told = manage("scheduler_status")
-    assert told.returncode == 1
-    assert "No scheduler leads" in told.stdout
+    result = manage("scheduler_status")
+    assert result.returncode == 1
+    assert "No scheduler leads" in result.stdout
 
     process = scheduler()
     wait_for_leader(process.pid)
-    told = manage("scheduler_status", "--json")
-    answer = json.loads(told.stdout)
-    assert (told.returncode, answer["is_leading"], answer["standbys"]) == (0, True, 0)
+    result = manage("scheduler_status", "--json")
+    answer = json.loads(result.stdout)
+    assert (result.returncode, answer["is_leading"], answer["standbys"]) == (0, True, 0)
     assert f"pid {process.pid}" in answer["holder"]
     assert f"pid {process.pid}" in manage("scheduler_status").stdout
 
 
-def test_once_does_nothing_while_another_one_leads(scheduler: Any) -> None:
+def test_once_does_nothing_while_another_scheduler_leads(scheduler: Any) -> None:
     process = scheduler()
     wait_for_leader(process.pid)
-    told = manage("runscheduler", "--once", LEADER_LOCK_TRY_SECONDS="1")
-    assert told.returncode == 1
-    assert "Another scheduler leads" in told.stderr
+    result = manage("runscheduler", "--once", LEADER_LOCK_TRY_SECONDS="1")
+    assert result.returncode == 1
+    assert "Another scheduler leads" in result.stderr
 
 
 @pytest.fixture
 def pooler() -> Iterator[dict[str, str]]:
-    """PgBouncer in transaction mode before the tests' own server."""
+    """PgBouncer in transaction mode in front of the test server."""
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
         if os.environ.get("CI") == "true":
@@ -177,7 +177,7 @@ def pooler() -> Iterator[dict[str, str]]:
         config.flush()
         Path(config.name).chmod(0o644)
         command = [program, config.name]
-        if os.geteuid() == 0:  # it refuses to be root; as the owner of the server's socket it may use that
+        if os.geteuid() == 0:  # it refuses to run as root, so it runs as the owner of the server's socket
             command[1:1] = ["-u", (socket / ".s.PGSQL.5432").owner()]
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         try:
@@ -187,8 +187,8 @@ def pooler() -> Iterator[dict[str, str]]:
             process.wait(10)
 
 
-def test_a_pooler_in_transaction_mode_is_refused_in_words(pooler: dict[str, str], monkeypatch: Any) -> None:
-    """R-02: session locks would silently do nothing there."""
+def test_a_pooler_in_transaction_mode_is_refused_with_a_message(pooler: dict[str, str], monkeypatch: Any) -> None:
+    """R-02: session locks would silently have no effect."""
     params = {**connection.get_connection_params(), **pooler}
     monkeypatch.setattr(connection, "get_connection_params", lambda: params)
     leader = Leader()
@@ -207,10 +207,10 @@ def test_a_pooler_in_transaction_mode_is_refused_in_words(pooler: dict[str, str]
     wait_until(refuses, 10, f"the pooler answers: {pooler}")
 
 
-def test_an_idle_leader_asks_again_only_after_somebody_committed_something(
+def test_an_idle_leader_asks_again_only_after_a_commit(
     settings: Any, project: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-01: a tick of an idle house is a glance at the clock; whatever is committed is found by the very next one."""
+    """R-01: a tick of an idle leader only reads the snapshot; the next tick finds any commit."""
     settings.SCHEDULER_STEPS = ["scheduling.rules.planning.step"]
     questions: list[str] = []
     loop = Loop()
@@ -227,7 +227,7 @@ def test_an_idle_leader_asks_again_only_after_somebody_committed_something(
             loop.turn(term)
             return list(questions)
 
-        # Other databases of this server are busy meanwhile, and count as somebody.
+        # Other databases of this server are busy meanwhile, and their commits count too.
         wait_until(lambda: tick() == [GLANCE], 20, "a tick without a question", pause=0.0)
         recorder = Recorder.objects.create(name="Studio", project=project, source_type="test")
         due_at = database_now() + timedelta(hours=1)
@@ -241,8 +241,8 @@ def test_an_idle_leader_asks_again_only_after_somebody_committed_something(
         loop.leader.close()
 
 
-def test_a_notice_that_comes_with_an_answer_is_not_lost(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-01: committed a moment after the question was asked, it is not in the answer; so it is asked again at once."""
+def test_a_notification_that_arrives_with_an_answer_is_not_lost(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-01: a commit just after the query is not in its answer, so the leader asks again at once."""
     settings.SCHEDULER_STEPS = ["scheduling.rules.planning.step"]
     loop = Loop()
     loop.leader.open()

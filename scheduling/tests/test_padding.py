@@ -1,4 +1,4 @@
-"""Padding gives way to neighbours and is given back; windows never do (R-17)."""
+"""Padding is shortened for neighbours and given back; windows are never shortened (R-17)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -39,14 +39,14 @@ spans = st.integers(0, 7200).map(lambda seconds: timedelta(seconds=seconds))
 
 
 @given(spans, spans, spans)
-def test_a_gap_is_shared_and_never_overspent(gap: timedelta, after: timedelta, before: timedelta) -> None:
+def test_the_shares_of_a_gap_never_exceed_it(gap: timedelta, after: timedelta, before: timedelta) -> None:
     got_after, got_before = share_gap(gap, after, before)
     assert timedelta(0) <= got_after <= after
     assert timedelta(0) <= got_before <= before
     assert got_after + got_before == min(gap, after + before)
 
 
-def test_back_to_back_bookings_touch_without_padding_and_say_so(camera: Recorder) -> None:
+def test_back_to_back_bookings_touch_without_padding_and_record_it(camera: Recorder) -> None:
     """R-17."""
     first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
     assert window(first) == (5 * MINUTE, 10 * MINUTE)
@@ -55,13 +55,13 @@ def test_back_to_back_bookings_touch_without_padding_and_say_so(camera: Recorder
 
     assert window(first) == (5 * MINUTE, timedelta(0))
     assert window(second) == (timedelta(0), 10 * MINUTE)
-    assert "padding 5 min before and 0 s after (asked for 5 min and 10 min)" in first.events.last().note
-    assert "asked for" in second.events.first().note
+    assert "padding 5 min before and 0 s after (requested 5 min and 10 min)" in first.events.last().note
+    assert "requested" in second.events.first().note
     assert words(second).startswith("padding 0 s before")
 
 
 def test_a_short_gap_is_shared_in_proportion(camera: Recorder) -> None:
-    """R-17: post-roll never eats the next pre-roll: of nine minutes the earlier wants ten and the later five."""
+    """R-17: a gap of nine minutes, of which the earlier booking requests ten and the later one five."""
     first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
     second = book(camera, EIGHT + HOUR + 9 * MINUTE, EIGHT + 2 * HOUR, now=NOW)
 
@@ -70,14 +70,14 @@ def test_a_short_gap_is_shared_in_proportion(camera: Recorder) -> None:
     assert first.closes_at == second.opens_at
 
 
-def test_a_third_between_two_takes_padding_from_both(camera: Recorder) -> None:
+def test_a_booking_between_two_others_shortens_the_padding_of_both(camera: Recorder) -> None:
     first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
     third = book(camera, EIGHT + 2 * HOUR, EIGHT + 3 * HOUR, now=NOW)
     book(camera, EIGHT + HOUR, EIGHT + 2 * HOUR, now=NOW)
     assert window(first)[1] == window(third)[0] == timedelta(0)
 
 
-def test_padding_comes_back_when_the_neighbour_goes(camera: Recorder) -> None:
+def test_padding_is_given_back_when_the_neighbour_is_removed(camera: Recorder) -> None:
     first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
     second = book(camera, EIGHT + HOUR, EIGHT + 2 * HOUR, now=NOW)
     cancel(second, now=NOW, by="anna")
@@ -85,7 +85,7 @@ def test_padding_comes_back_when_the_neighbour_goes(camera: Recorder) -> None:
 
 
 def test_the_windows_themselves_never_overlap(camera: Recorder) -> None:
-    """R-13: padding gives way, a window does not."""
+    """R-13: padding is shortened, a window is not."""
     book(camera, EIGHT, EIGHT + HOUR, now=NOW, by="anna", title="News")
     with pytest.raises(BookingRefused, match="taken by “News”") as refused:
         book(camera, EIGHT + HOUR - MINUTE, EIGHT + 2 * HOUR, now=NOW)
@@ -93,7 +93,7 @@ def test_the_windows_themselves_never_overlap(camera: Recorder) -> None:
     assert book(camera, refused.value.free_at, EIGHT + 2 * HOUR, now=NOW)
 
 
-def test_a_pre_roll_that_runs_cannot_be_taken_away(camera: Recorder) -> None:
+def test_a_running_pre_roll_cannot_be_shortened(camera: Recorder) -> None:
     running = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
     Booking.objects.update(state=State.RECORDING)
     now = EIGHT - 3 * MINUTE
@@ -102,7 +102,7 @@ def test_a_pre_roll_that_runs_cannot_be_taken_away(camera: Recorder) -> None:
 
 
 def test_the_port_is_held_for_the_padded_window(project: Any) -> None:
-    """R-14 and R-17 together: neighbours on one port do not clash because of padding."""
+    """R-14, R-17: neighbours on one port do not clash because of padding."""
     node = Node.objects.create(name="n1", address="process", media_dir="/tmp/n1")
     card = Recorder.objects.create(
         name="Card", project=project, source_type="decklink", address="0", node=node, pad_after_seconds=600
@@ -114,7 +114,7 @@ def test_the_port_is_held_for_the_padded_window(project: Any) -> None:
     assert held[second.owner] == (EIGHT + HOUR, EIGHT + 2 * HOUR + 10 * MINUTE)
 
 
-def test_extending_takes_the_next_ones_pre_roll_but_not_its_window(camera: Recorder) -> None:
+def test_extending_shortens_the_next_pre_roll_but_not_its_window(camera: Recorder) -> None:
     """R-12."""
     first = book(camera, EIGHT, EIGHT + HOUR, now=NOW)
     second = book(camera, EIGHT + HOUR + 15 * MINUTE, EIGHT + 3 * HOUR, now=NOW, title="Film")
@@ -133,7 +133,7 @@ def test_extending_takes_the_next_ones_pre_roll_but_not_its_window(camera: Recor
 
 
 def test_cancelling_works_even_if_the_padding_cannot_be_given_back(project: Any) -> None:
-    """Two recorders on one device: what the neighbour would like back is held by the other one."""
+    """Two recorders on one device: the other one holds the port at the time of the padding."""
     node = Node.objects.create(name="n1", address="process", media_dir="/tmp/n1")
     fields = {"project": project, "source_type": "decklink", "address": "0", "node": node}
     first = Recorder.objects.create(name="A", **fields)
@@ -147,8 +147,8 @@ def test_cancelling_works_even_if_the_padding_cannot_be_given_back(project: Any)
     assert window(after)[0] == timedelta(0)
 
 
-def test_a_running_worker_is_told_of_the_padding_it_gets_back(camera: Recorder) -> None:
-    """R-17: or its post-roll would silently not be recorded."""
+def test_a_running_media_worker_gets_the_end_of_the_padding_given_back(camera: Recorder) -> None:
+    """R-17: otherwise its post-roll would silently be lost."""
     from nodes.models import Workload
     from nodes.workloads import want
 
@@ -164,8 +164,8 @@ def test_a_running_worker_is_told_of_the_padding_it_gets_back(camera: Recorder) 
     assert Workload.objects.get().spec["ends_at"] == (EIGHT + HOUR + 10 * MINUTE).isoformat()
 
 
-def test_another_device_is_held_by_what_is_already_booked(project: Any) -> None:
-    """R-14: an edit of the recorder takes the bookings' ports along, and says what cannot be had."""
+def test_existing_bookings_reserve_the_recorders_new_device(project: Any) -> None:
+    """R-14: an edit of the recorder moves the bookings' reservations and reports conflicts."""
     node = Node.objects.create(name="n1", address="process", media_dir="/tmp/n1")
     fields = {"project": project, "source_type": "decklink", "node": node}
     first = Recorder.objects.create(name="A", address="0", **fields)
@@ -182,8 +182,8 @@ def test_another_device_is_held_by_what_is_already_booked(project: Any) -> None:
     assert "is held by B" in problem
 
 
-def test_neighbours_are_found_by_the_index_of_the_guard(camera: Recorder) -> None:
-    """R-13, R-17: a recorder's history of years does not make its next booking slower."""
+def test_neighbours_are_found_by_the_index_of_the_exclusion_constraint(camera: Recorder) -> None:
+    """R-13, R-17: years of history do not slow down the next booking."""
     starts = [EIGHT - number * HOUR for number in range(3000)]
     Booking.objects.bulk_create(
         Booking(recorder=camera, state="planned", starts_at=at, ends_at=at + HOUR, opens_at=at, closes_at=at + HOUR)

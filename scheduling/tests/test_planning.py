@@ -1,4 +1,4 @@
-"""From rules to bookings: ahead, idempotent, conflicts visible, edits told, pause and skip (R-06, R-09, R-12, R-13)."""
+"""Planning: ahead, repeatable, conflicts visible, edits reported, pause and skip (R-06, R-09, R-12, R-13)."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -27,7 +27,7 @@ def starts(schedule: Schedule, *states: str) -> list[datetime]:
 
 
 def test_a_rule_is_planned_fourteen_days_ahead_and_once(evening: Schedule) -> None:
-    """R-09: 20:00 in Berlin stays 20:00 in Berlin; planning twice is planning once."""
+    """R-09: 20:00 in Berlin stays 20:00 in Berlin; planning twice adds nothing."""
     plan_ahead(evening, NOW)
     plan_ahead(evening, NOW)
     evening.planned_until_at = None
@@ -42,8 +42,8 @@ def test_a_rule_is_planned_fourteen_days_ahead_and_once(evening: Schedule) -> No
     assert evening.plan_due_at == datetime(2026, 4, 3, 18, tzinfo=UTC) - 14 * DAY
 
 
-def test_the_rule_drives_recurrence_never_the_outcome_of_the_last_one(evening: Schedule) -> None:
-    """R-09: whatever became of them, the next ones are planned."""
+def test_the_rule_decides_what_is_planned_not_the_outcome_of_earlier_bookings(evening: Schedule) -> None:
+    """R-09: the next bookings are planned whatever happened to the earlier ones."""
     plan_ahead(evening, NOW)
     evening.bookings.update(state=State.FAILED)
 
@@ -52,8 +52,8 @@ def test_the_rule_drives_recurrence_never_the_outcome_of_the_last_one(evening: S
     assert len(starts(evening)) == 3
 
 
-def test_a_silence_longer_than_the_horizon_shows_as_missed_and_the_series_goes_on(evening: Schedule) -> None:
-    """R-06: what nobody planned because nothing ran is on record, not forgotten."""
+def test_an_outage_longer_than_the_horizon_shows_as_missed_and_the_series_continues(evening: Schedule) -> None:
+    """R-06: windows that were not planned because no scheduler ran are recorded as missed."""
     plan_ahead(evening, NOW)
     later = NOW + 20 * DAY
 
@@ -64,7 +64,7 @@ def test_a_silence_longer_than_the_horizon_shows_as_missed_and_the_series_goes_o
 
 
 def test_a_conflict_becomes_a_visible_skipped_booking_with_an_alert(evening: Schedule, camera: Recorder) -> None:
-    """R-13: never an exception, never silence."""
+    """R-13: a conflict is neither an exception nor silent."""
     at = datetime(2026, 3, 21, 19, 30, tzinfo=UTC)
     winner = book(camera, at, at + HOUR, now=NOW, by="anna", title="Special")
 
@@ -98,7 +98,7 @@ def test_overlap_queue_starts_when_the_recorder_is_free(evening: Schedule, camer
     assert (late.starts_at, late.ends_at) == (at + HOUR, datetime(2026, 3, 21, 20, tzinfo=UTC))
 
 
-def test_overlap_replace_skips_what_is_only_planned(evening: Schedule, camera: Recorder) -> None:
+def test_overlap_replace_skips_bookings_that_are_only_planned(evening: Schedule, camera: Recorder) -> None:
     at = datetime(2026, 3, 21, 18, 30, tzinfo=UTC)
     special = book(camera, at, at + HOUR, now=NOW, title="Special")
     Schedule.objects.update(overlap="replace")
@@ -112,10 +112,10 @@ def test_overlap_replace_skips_what_is_only_planned(evening: Schedule, camera: R
     assert Alert.objects.get().key == f"skipped:{special.owner}"
 
 
-def test_a_rule_that_cannot_be_planned_is_an_alert_and_the_others_go_on(
+def test_a_rule_that_cannot_be_planned_raises_an_alert_and_the_others_continue(
     evening: Schedule, camera: Recorder, project: Any
 ) -> None:
-    """A broken row hurts only itself."""
+    """A broken schedule affects only itself."""
     Schedule.objects.filter(pk=evening.pk).update(zone="Mars/Base")
     other = Recorder.objects.create(name="Other", project=project, source_type="test")
     good = Schedule.objects.create(
@@ -138,7 +138,7 @@ def test_a_rule_that_cannot_be_planned_is_an_alert_and_the_others_go_on(
     assert Alert.objects.get().key == f"planning:schedule:{evening.pk}"
 
 
-def test_a_dense_rule_is_planned_in_bites(camera: Recorder) -> None:
+def test_a_dense_rule_is_planned_in_batches(camera: Recorder) -> None:
     dense = Schedule.objects.create(
         name="Dense",
         recorder=camera,
@@ -156,10 +156,10 @@ def test_a_dense_rule_is_planned_in_bites(camera: Recorder) -> None:
     assert len(found) == 2 * planning.WINDOWS_PER_PASS == len(set(found))
 
 
-def test_a_slow_machine_plans_in_smaller_bites_and_misses_nothing(
+def test_a_slow_machine_plans_in_smaller_batches_and_misses_nothing(
     evening: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-09: the leader has to speak in between; each pass gets on by at least one window."""
+    """R-09: the leader sends heartbeats in between; each pass plans at least one window."""
     monkeypatch.setattr(planning, "PASS_SECONDS", -1.0)
     passes = 0
     while not plan_ahead(evening, NOW).is_complete:
@@ -168,8 +168,8 @@ def test_a_slow_machine_plans_in_smaller_bites_and_misses_nothing(
     assert (passes, len(starts(evening))) == (13, 14)
 
 
-def test_skip_this_one_and_restore_it(evening: Schedule) -> None:
-    """An exception of the rule: it stays left out through edits, and comes back when restored."""
+def test_one_occurrence_can_be_skipped_and_restored(evening: Schedule) -> None:
+    """It becomes an exception of the rule: it stays skipped through edits, until it is restored."""
     plan_ahead(evening, NOW)
     second = evening.bookings.order_by("starts_at")[1]
 
@@ -188,7 +188,7 @@ def test_skip_this_one_and_restore_it(evening: Schedule) -> None:
         restore(second, now=NOW, by="anna")
 
 
-def test_pause_keeps_its_place(evening: Schedule, camera: Recorder) -> None:
+def test_pause_skips_bookings_and_resume_plans_them_again(evening: Schedule, camera: Recorder) -> None:
     plan_ahead(evening, NOW)
     assert pause(evening, now=NOW, by="anna") == 14
     assert starts(evening) == []
@@ -207,8 +207,8 @@ def test_pause_keeps_its_place(evening: Schedule, camera: Recorder) -> None:
     assert not evening.bookings.filter(state=State.PLANNED, starts_at__lt=later).exists()
 
 
-def test_deleting_nothing_that_happened(evening: Schedule) -> None:
-    """A deleted rule leaves its bookings' history behind."""
+def test_deleting_a_schedule_keeps_bookings_that_started(evening: Schedule) -> None:
+    """The history of a deleted schedule's bookings stays."""
     plan_ahead(evening, NOW)
     evening.bookings.filter(starts_at__lt=NOW + DAY).update(state=State.COMPLETED)
     evening.delete()
@@ -216,15 +216,15 @@ def test_deleting_nothing_that_happened(evening: Schedule) -> None:
 
 
 def test_the_same_occurrence_cannot_be_booked_twice(evening: Schedule) -> None:
-    """R-09: the database is the last guard."""
+    """R-09: the database refuses it."""
     plan_ahead(evening, NOW)
     known = evening.bookings.order_by("starts_at")[0]
     with pytest.raises(BookingRefused):
         book(evening.recorder, known.starts_at, known.ends_at, now=NOW)
 
 
-def test_replace_gives_nothing_up_for_a_booking_it_cannot_have(evening: Schedule, camera: Recorder) -> None:
-    """Both or neither: one of the two in the way records already."""
+def test_replace_skips_nothing_if_the_new_booking_cannot_be_made(evening: Schedule, camera: Recorder) -> None:
+    """Both or neither: one of the two conflicting bookings is already recording."""
     at = datetime(2026, 3, 21, 18, 50, tzinfo=UTC)
     running = book(camera, at, at + HOUR / 2, now=NOW, title="Running")
     planned = book(camera, at + HOUR / 2, at + HOUR, now=NOW, title="Planned")

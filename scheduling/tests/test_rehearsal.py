@@ -1,4 +1,4 @@
-"""A rehearsal runs the real code and changes nothing; and the command line books (R-09, R-13)."""
+"""A rehearsal runs the real code and changes nothing; bookings from the command line (R-09, R-13)."""
 
 import json
 from datetime import date, time, timedelta
@@ -21,7 +21,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def station(project: Any) -> Recorder:
-    """Two recorders, a node that takes one at a time, rules that clash on one and crowd the node."""
+    """Two recorders, a node for one recording at a time, and rules that clash on a recorder and on the node."""
     Node.objects.create(name="n1", address="process", media_dir="/media", max_workloads=1)
     first, second = (Recorder.objects.create(name=name, project=project, source_type="test") for name in ("A", "B"))
 
@@ -44,11 +44,11 @@ def station(project: Any) -> Recorder:
     return first
 
 
-def test_the_change_day_is_rehearsed_and_nothing_is_changed(station: Recorder) -> None:
-    """28 March 2027: the clocks go forward; 02:30 starts at 03:00 and its neighbour finds the node full."""
-    told = manage("rehearse", "--from", "2027-03-27T12:00", "--to", "2027-03-28T22:00", "--json")
-    assert told.returncode == 0, told.stderr
-    rows = json.loads(told.stdout)
+def test_a_clock_change_day_is_rehearsed_and_nothing_is_changed(station: Recorder) -> None:
+    """28 March 2027: the clocks go forward; 02:30 starts at 03:00 and the next one finds the node full."""
+    output = manage("rehearse", "--from", "2027-03-27T12:00", "--to", "2027-03-28T22:00", "--json")
+    assert output.returncode == 0, output.stderr
+    rows = json.loads(output.stdout)
     by_title = {}
     for row in rows:
         by_title.setdefault(row["title"], []).append(row)
@@ -69,20 +69,20 @@ def test_the_change_day_is_rehearsed_and_nothing_is_changed(station: Recorder) -
     assert set(Schedule.objects.values_list("planned_until_at", flat=True)) == {None}
 
 
-def test_it_is_told_in_words_with_the_clock_change(station: Recorder) -> None:
-    told = manage("rehearse", "--from", "2027-03-27T12:00", "--to", "2027-03-28T22:00").stdout
-    assert "2027-03-28 02:00          -- the clocks go forward to 03:00 --" in told
-    assert "2027-03-28 20:00:00 CEST - 21:00:00 (1 h 00 min)  A: Evening  recorded" in told
-    assert "A: Clash  SKIPPED: A is taken by “Evening”" in told
-    assert "Nothing was changed." in told
-    assert told.index("clocks go forward") > told.index("2027-03-27 20:00")
+def test_the_report_names_the_clock_change(station: Recorder) -> None:
+    output = manage("rehearse", "--from", "2027-03-27T12:00", "--to", "2027-03-28T22:00").stdout
+    assert "2027-03-28 02:00          -- the clocks go forward to 03:00 --" in output
+    assert "2027-03-28 20:00:00 CEST - 21:00:00 (1 h 00 min)  A: Evening  recorded" in output
+    assert "A: Clash  SKIPPED: A is taken by “Evening”" in output
+    assert "Nothing was changed." in output
+    assert output.index("clocks go forward") > output.index("2027-03-27 20:00")
 
 
-def test_bookings_made_by_hand_are_part_of_it(station: Recorder) -> None:
+def test_a_rehearsal_includes_bookings_made_by_hand(station: Recorder) -> None:
     start = timezone.now().replace(microsecond=0) + timedelta(days=2)
     booking = book(station, start, start + HOUR, now=timezone.now(), title="By hand")
     Schedule.objects.all().delete()
-    told = manage(
+    output = manage(
         "rehearse",
         "--zone",
         "UTC",
@@ -91,7 +91,7 @@ def test_bookings_made_by_hand_are_part_of_it(station: Recorder) -> None:
         "--to",
         f"{start + 2 * HOUR:%Y-%m-%dT%H:%M}",
     )
-    assert "By hand  recorded" in told.stdout, told.stderr
+    assert "By hand  recorded" in output.stdout, output.stderr
     booking.refresh_from_db()
     assert booking.state == "planned"
 
@@ -105,16 +105,16 @@ def test_bookings_made_by_hand_are_part_of_it(station: Recorder) -> None:
         (["--from", "2027-01-01", "--to", "2027-01-02", "--zone", "Mars/Base"], "not a time zone"),
     ],
 )
-def test_a_span_that_cannot_be_is_refused_in_words(arguments: list[str], words: str) -> None:
+def test_an_impossible_time_span_is_refused_with_a_message(arguments: list[str], words: str) -> None:
     """S-07."""
     with pytest.raises(CommandError, match=words):
         call_command("rehearse", *arguments)
 
 
 def test_book_from_the_command_line(station: Recorder) -> None:
-    told = manage("book", "A", "2027-03-28T02:30", "2027-03-28T04:00", "--title", "Film")
-    assert told.returncode == 0, told.stderr
-    assert "2027-03-28 03:00:00 CEST to 2027-03-28 04:00:00 CEST" in told.stdout
+    output = manage("book", "A", "2027-03-28T02:30", "2027-03-28T04:00", "--title", "Film")
+    assert output.returncode == 0, output.stderr
+    assert "2027-03-28 03:00:00 CEST to 2027-03-28 04:00:00 CEST" in output.stdout
     again = manage("book", "A", "2027-03-28T03:30+02:00", "2027-03-28T05:00+02:00")
     assert again.returncode == 1
     assert "taken by “Film”" in again.stderr

@@ -1,4 +1,4 @@
-"""The pages of schedules and bookings: made, refused with a way out, changed, acted on (R-12, R-13, R-19, R-20)."""
+"""The pages of schedules and bookings: create, refuse with an alternative, edit, actions (R-12, R-13, R-19, R-20)."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -21,7 +21,7 @@ HOUR = timedelta(hours=1)
 
 
 def form(recorder: Recorder, starts_at: datetime, ends_at: datetime, title: str = "") -> dict[str, Any]:
-    """What the browser sends, in house time."""
+    """The form data a browser sends, in house time."""
     values: dict[str, Any] = {"recorder": recorder.pk, "title": title}
     for name, moment in (("starts_at", starts_at), ("ends_at", ends_at)):
         local = moment.astimezone(house_zone())
@@ -41,7 +41,7 @@ def test_a_booking_is_made_by_form_in_house_time(boss: Client, camera: Recorder,
 def test_a_refused_booking_is_explained_with_a_link_and_the_next_free_slot(
     boss: Client, camera: Recorder, noon: datetime
 ) -> None:
-    """R-13: and following the link fills in the form; nothing is booked by that."""
+    """R-13: following the link fills in the form and books nothing."""
     winner = book(camera, noon, noon + HOUR, now=timezone.now(), by="anna", title="News")
     page = boss.post(reverse("admin:scheduling_booking_add"), form(camera, noon + HOUR / 2, noon + 2 * HOUR, "Film"))
 
@@ -61,7 +61,7 @@ def test_a_refused_booking_is_explained_with_a_link_and_the_next_free_slot(
 
 
 @pytest.mark.parametrize("shift", [timedelta(0), -2 * HOUR])
-def test_an_impossible_window_is_said_beside_its_field(
+def test_an_impossible_window_is_reported_at_its_field(
     boss: Client, camera: Recorder, noon: datetime, shift: timedelta
 ) -> None:
     """S-07."""
@@ -70,7 +70,7 @@ def test_an_impossible_window_is_said_beside_its_field(
     assert not Booking.objects.exists()
 
 
-def test_a_planned_one_can_be_moved_and_a_running_one_gets_another_end(
+def test_a_planned_booking_can_be_moved_and_a_running_one_gets_a_new_end(
     boss: Client, camera: Recorder, noon: datetime
 ) -> None:
     """R-12."""
@@ -104,7 +104,7 @@ def test_a_planned_one_can_be_moved_and_a_running_one_gets_another_end(
         (State.COMPLETED, set()),
     ],
 )
-def test_a_button_is_there_only_where_it_would_work(
+def test_a_button_is_shown_only_where_it_would_work(
     boss: Client, camera: Recorder, noon: datetime, state: str, shown: set[str]
 ) -> None:
     booking = book(camera, noon, noon + HOUR, now=timezone.now())
@@ -137,7 +137,7 @@ def test_extend_skip_restore_and_cancel_by_button(boss: Client, camera: Recorder
     assert AuditEntry.objects.filter(who="boss").count() >= 4
 
 
-def test_actions_on_many_say_what_was_left_as_it_is(boss: Client, camera: Recorder, noon: datetime) -> None:
+def test_bulk_actions_report_the_rows_they_skipped(boss: Client, camera: Recorder, noon: datetime) -> None:
     noon -= 20 * HOUR
     first = book(camera, noon, noon + HOUR, now=timezone.now(), title="One")
     second = book(camera, noon + HOUR, noon + 2 * HOUR, now=timezone.now(), title="Two")
@@ -150,7 +150,7 @@ def test_actions_on_many_say_what_was_left_as_it_is(boss: Client, camera: Record
 @pytest.mark.parametrize(
     "query", ["when=today", "when=next7", "when=past7", "outcome=failed", "outcome=not", "when=nonsense"]
 )
-def test_filters_answer(boss: Client, camera: Recorder, noon: datetime, query: str) -> None:
+def test_filters_work(boss: Client, camera: Recorder, noon: datetime, query: str) -> None:
     book(camera, noon, noon + HOUR, now=timezone.now(), title="Zebras")
     page = boss.get(f"{reverse('admin:scheduling_booking_changelist')}?{query}")
     assert page.status_code == 200
@@ -189,8 +189,8 @@ def test_a_foreign_project_sees_none_of_it(camera: Recorder, make_member: Any, n
     assert Client().get(reverse("tonight")).status_code == 302
 
 
-def test_tonight_puts_what_will_not_work_first(boss: Client, camera: Recorder) -> None:
-    """R-20: one page says what will not work tonight and why."""
+def test_tonight_lists_problems_first(boss: Client, camera: Recorder) -> None:
+    """R-20: one page shows tonight's problems and their reasons."""
     now = timezone.now()
     good = book(camera, now + HOUR, now + 2 * HOUR, now=now, title="Good one")
     bad = book(camera, now + 3 * HOUR, now + 4 * HOUR, now=now, title="Bad one")
@@ -206,7 +206,7 @@ def test_tonight_puts_what_will_not_work_first(boss: Client, camera: Recorder) -
     assert "No scheduler is running" in page
 
 
-def test_the_punctuality_ledger_is_kept_per_day(boss: Client, camera: Recorder) -> None:
+def test_punctuality_is_shown_per_day(boss: Client, camera: Recorder) -> None:
     """R-19: p50, p95, p99 and the worst of dispatch and picture."""
     at = datetime(2026, 5, 1, 10, 0, tzinfo=UTC)
     for number in range(100):
@@ -249,8 +249,8 @@ def test_a_page_that_lay_open_changes_only_what_was_changed_on_it(
     assert (booking.title, booking.ends_at) == ("News", noon + 2 * HOUR)
 
 
-def test_the_list_opens_on_what_is_on_now_and_next(boss: Client, camera: Recorder) -> None:
-    """A fortnight of planned recordings must not bury tonight's; the rest is one click away."""
+def test_the_list_opens_with_current_and_next_bookings(boss: Client, camera: Recorder) -> None:
+    """Two weeks of planned recordings must not hide tonight's; the rest is one click away."""
     now = timezone.now()
     for title, hours in (("Soonest", 1), ("Later", 3), ("Faraway", 72)):
         book(camera, now + hours * HOUR, now + (hours + 1) * HOUR, now=now, title=title)

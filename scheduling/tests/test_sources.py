@@ -1,4 +1,4 @@
-"""Addresses people type: what is allowed, what is refused and why, and where the secrets go (S-03, S-05, S-07)."""
+"""Typed addresses: what is allowed, what is refused and why, and where secrets are stored (S-03, S-05, S-07)."""
 
 from io import StringIO
 from typing import Any
@@ -69,7 +69,7 @@ def test_an_address_is_stored_without_its_secrets(kind: str, typed: str, stored:
         ("hls", "https://[::1"),
     ],
 )
-def test_what_is_not_an_address_is_refused_in_a_sentence(kind: str, typed: str) -> None:
+def test_an_invalid_address_is_refused_with_a_message(kind: str, typed: str) -> None:
     """S-03, S-07."""
     with pytest.raises(ValidationError) as refused:
         parse_source(kind, typed)
@@ -77,7 +77,7 @@ def test_what_is_not_an_address_is_refused_in_a_sentence(kind: str, typed: str) 
 
 
 @pytest.mark.parametrize(("kind", "typed"), [(row[0], row[1]) for row in GOOD if row[3]])
-def test_the_full_address_has_its_secrets_back(kind: str, typed: str) -> None:
+def test_the_full_address_contains_its_secrets(kind: str, typed: str) -> None:
     parsed = parse_source(kind, typed)
     again = parse_source(kind, full_url(kind, parsed.address, parsed.secrets))
     assert again == parsed
@@ -116,7 +116,7 @@ def test_listeners_and_devices_need_their_port() -> None:
 @pytest.mark.django_db
 @pytest.mark.database
 def test_no_way_to_save_leaves_a_secret_in_the_address(project: object) -> None:
-    """S-05: whoever saves, form or shell."""
+    """S-05: neither the form nor the shell."""
     recorder = Recorder.objects.create(
         name="Cam", project=project, source_type="srt", address="srt://h:9000?passphrase=open-sesame-99"
     )
@@ -142,8 +142,8 @@ def test_a_secret_is_not_kept_for_a_type_that_cannot_use_it(project: object) -> 
 
 @pytest.mark.django_db
 @pytest.mark.database
-def test_resealing_lets_an_old_key_go(project: object, settings: Any) -> None:
-    """S-05: the rotation the runbook describes."""
+def test_after_resealing_an_old_key_can_be_removed(project: object, settings: Any) -> None:
+    """S-05: the key rotation of the runbook."""
     old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
     settings.SEALING_KEYS = [old]
     Recorder.objects.create(

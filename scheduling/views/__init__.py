@@ -1,1 +1,1 @@
-"""Pages and live pieces beside the admin's own: recorders, schedules, tonight, punctuality, calendars."""
+"""Pages and live page fragments outside the admin: recorders, schedules, tonight, punctuality, calendars."""

@@ -1,4 +1,4 @@
-"""The feed behind a secret link, and the import of an .ics file with a look before anything is booked."""
+"""The calendar feed behind a secret link, and the import of an .ics file with a preview."""
 
 import base64
 from typing import Any
@@ -27,7 +27,7 @@ OPERATE = "scheduling.operate_recorder"
 @never_cache
 @require_safe
 def calendar_feed(request: HttpRequest, token: str) -> HttpResponse:
-    """Read-only, without a login: who has the link may read. A wrong one is simply not there."""
+    """Read-only and without a login: the secret link gives access. A wrong link gets 404."""
     feed = calendars.feed_of(token)
     if feed is None:
         raise Http404("There is no such calendar.")
@@ -65,7 +65,7 @@ class ImportForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def import_calendar(request: HttpRequest) -> HttpResponse:
-    """First the preview; only the second button books, after reading the same file again."""
+    """The first button shows a preview; the second one reads the same file again and books."""
     if not request.user.is_staff or not request.user.has_perm("scheduling.add_booking"):
         raise PermissionDenied
     form = ImportForm(request.POST or None, request.FILES or None)
@@ -82,7 +82,7 @@ def import_calendar(request: HttpRequest) -> HttpResponse:
         if "book" in request.POST:
             made, left = calendars.import_entries(entries, recorder, now=now, by=who(request))
             audit.record(who(request), "import", recorder, note=f"{len(made)} bookings from a calendar file")
-            text = f"{len(made)} booked on {recorder}, {len(left)} left out."
+            text = f"{len(made)} booked on {recorder}, {len(left)} skipped."
             messages.add_message(request, messages.WARNING if left else messages.SUCCESS, text)
             return redirect("admin:scheduling_booking_changelist")
         content = base64.b64encode(form.cleaned_data["bytes"]).decode()

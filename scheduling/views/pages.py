@@ -1,4 +1,4 @@
-"""Two pages for the evening: what will not work tonight, and how punctual we were."""
+"""Two pages for operators: tonight's bookings with their problems, and the punctuality of starts."""
 
 from datetime import timedelta
 from typing import Any
@@ -35,7 +35,7 @@ def _page(request: HttpRequest, template: str, title: str, context: dict[str, An
 @require_safe
 @login_required
 def tonight(request: HttpRequest) -> HttpResponse:
-    """R-20: the next 24 hours, what is in trouble first, and why."""
+    """R-20: the bookings of the next 24 hours, those with problems first, with the reasons."""
     now = timezone.now()
     rows = only_visible(Booking.objects.all(), request.user, VIEW).select_related("recorder")
     coming = rows.filter(starts_at__lt=now + TONIGHT, ends_at__gt=now).exclude(state__in=DONE).order_by("starts_at")
@@ -57,8 +57,8 @@ def tonight(request: HttpRequest) -> HttpResponse:
                 "reasons": reasons,
                 "starts": house_time(booking.starts_at),
                 "ends": house_time(booking.ends_at),
-                "looked": house_time(booking.preflight_at) if booking.preflight_at else "",
-                "next_look": house_time(booking.next_preflight_at) if booking.next_preflight_at else "",
+                "checked": house_time(booking.preflight_at) if booking.preflight_at else "",
+                "next_check": house_time(booking.next_preflight_at) if booking.next_preflight_at else "",
             }
         )
     status = leader.read_status()
@@ -73,19 +73,19 @@ def tonight(request: HttpRequest) -> HttpResponse:
 
 def _verdict(booking: Booking, *, is_bad: bool, is_out: bool) -> str:
     if is_out:
-        return badge("will not happen", "red")
+        return badge("not recorded", "red")
     if booking.state in Booking.ACTIVE:
-        return badge("running", "yellow") if booking.state != Booking.State.RETRY_WAIT else badge("in trouble", "red")
+        return badge("running", "yellow") if booking.state != Booking.State.RETRY_WAIT else badge("failing", "red")
     if is_bad:
-        return badge("would not work", "red")
-    return badge("looks good", "green") if booking.preflight_at else badge("not looked yet", "grey")
+        return badge("would fail", "red")
+    return badge("ready", "green") if booking.preflight_at else badge("not checked yet", "grey")
 
 
 @never_cache
 @require_safe
 @login_required
 def punctuality_page(request: HttpRequest) -> HttpResponse:
-    """R-19: p50, p95, p99 and the worst, per day."""
+    """R-19: p50, p95, p99 and the worst start of each day."""
     projects = None
     if not is_administrator(request.user):
         projects = list(projects_with(request.user, VIEW).values_list("pk", flat=True))

@@ -1,4 +1,4 @@
-"""Small live pieces of the admin's pages: what a recorder does now, and its picture."""
+"""Live fragments of the admin's pages: a recorder's current state and picture."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -22,7 +22,7 @@ from worker.wire.status import CaptureStatus
 @require_safe
 @login_required
 def recorder_now(request: HttpRequest, pk: int) -> HttpResponse:
-    """The fragment that the recorder's page asks for every two seconds."""
+    """The fragment that the recorder's page loads every two seconds."""
     visible = only_visible(Recorder.objects.all(), request.user, "scheduling.view_recorder")
     recorder = get_object_or_404(visible, pk=pk)
     return render(request, "scheduling/recorder_now.html", now_context(recorder))
@@ -32,7 +32,7 @@ def recorder_now(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @login_required
 def booking_frame(request: HttpRequest, pk: int) -> HttpResponse:
-    """The newest still of a running recording, fetched from its worker; no content while there is none."""
+    """The newest still of a running recording, fetched from its media worker; 204 while there is none."""
     visible = only_visible(Booking.objects.all(), request.user, "scheduling.view_booking")
     booking = get_object_or_404(visible, pk=pk)
     workload = workloads.latest(booking.owner)
@@ -47,7 +47,7 @@ def booking_frame(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def trouble_of(booking: Booking, workload: Workload | None) -> str:
-    """Why this booking has no picture yet, as a sentence; empty if there is no reason."""
+    """The error that keeps this booking from recording; empty if there is none."""
     if booking.state == Booking.State.RETRY_WAIT and booking.errors:
         return str(booking.errors[-1]["error"])
     status = workload.status(CaptureStatus) if workload is not None else None

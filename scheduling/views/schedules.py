@@ -1,4 +1,4 @@
-"""What a schedule means, while somebody types it: the next ten windows, and the two days on which the clocks change."""
+"""The preview below the schedule form: the next ten windows, and the effect of the next two clock changes."""
 
 from datetime import datetime, timedelta
 from itertools import islice
@@ -23,7 +23,7 @@ SHOWN = 10
 
 
 class RuleForm(forms.ModelForm):
-    """The part of a schedule that says when. Read only, never saved."""
+    """The rule fields of a schedule. Used to validate the input, never saved."""
 
     weekdays = forms.CharField(required=False)
     zone = forms.CharField(max_length=40)
@@ -37,7 +37,7 @@ class RuleForm(forms.ModelForm):
 @require_safe
 @login_required
 def schedule_preview(request: HttpRequest) -> HttpResponse:
-    """The fragment below the form. A rule that is not complete yet is answered with what is missing."""
+    """The fragment below the form. For an incomplete rule it shows what is missing."""
     given = request.GET.copy()
     given["weekdays"] = "".join(sorted(set(given.getlist("weekdays"))))
     form = RuleForm(given)
@@ -48,7 +48,7 @@ def schedule_preview(request: HttpRequest) -> HttpResponse:
 
 
 def preview_context(schedule: Schedule | None) -> dict[str, Any]:
-    """Words, windows and change days of a rule; nothing for one that is not there yet."""
+    """The description, windows and clock changes of a rule; empty for a new schedule."""
     if schedule is None:
         return {"missing": []}
     now = timezone.now()

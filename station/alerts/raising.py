@@ -1,4 +1,4 @@
-"""Raise, update, acknowledge and resolve alerts. Raising twice is one alert seen twice."""
+"""Raise, update, acknowledge and resolve alerts. Raising the same key twice updates one alert."""
 
 from datetime import datetime
 from typing import Any
@@ -22,9 +22,9 @@ def raise_alert(
     subject: str = "",
     project: Project | None = None,
 ) -> Alert:
-    """Make the trouble `key` known. If it is: count it, refresh the words, tell people again only if it got worse."""
+    """Raise the alert `key`. If it is unresolved already: count it, update its text, send again only if it is worse."""
     changes: dict[str, Any] = {"title": title[:200], "text": text, "last_seen_at": now}
-    for _ in range(3):  # a race with another raise or resolve is lost at most once or twice
+    for _ in range(3):  # another raise or resolve may win the race once or twice
         alert = Alert.objects.filter(key=key).exclude(state=Alert.State.RESOLVED).first()
         if alert is None:
             try:
@@ -71,13 +71,13 @@ def acknowledge(alert: Alert, *, now: datetime, by: str) -> bool:
 
 
 def resolve_alert(key: str, *, now: datetime, by: str = SCHEDULER, note: str = "") -> bool:
-    """The trouble `key` is over. True if it was known."""
+    """Resolve the alert `key`. True if it was unresolved."""
     alert = Alert.objects.filter(key=key).exclude(state=Alert.State.RESOLVED).first()
     return alert is not None and resolve(alert, now=now, by=by, note=note)
 
 
 def resolve(alert: Alert, *, now: datetime, by: str, note: str = "") -> bool:
-    """This very alert is over."""
+    """Resolve this alert."""
     if not alert.may_move(Alert.State.RESOLVED):
         return False
     with transaction.atomic():
@@ -88,7 +88,7 @@ def resolve(alert: Alert, *, now: datetime, by: str, note: str = "") -> bool:
 
 
 def _queue(alert: Alert, what: str, now: datetime) -> None:
-    """Note which routes are to be told; station.alerts.sending sends outside of any transaction."""
+    """Queue a message for each matching route; station.alerts.sending sends it outside any transaction."""
     routes = AlertRoute.objects.filter(is_active=True, min_severity__lte=alert.severity).filter(
         models.Q(project=None) | models.Q(project=alert.project)
     )

@@ -1,4 +1,4 @@
-"""The loop's step that sends queued alert messages: by mail and by signed webhook, with retries and a log."""
+"""The scheduler step that sends queued alert messages by e-mail and signed webhook, with retries."""
 
 import hashlib
 import hmac
@@ -32,7 +32,7 @@ DUE_SQL = f"SELECT min(next_attempt_at) FROM station_alertdelivery WHERE outcome
 
 
 class Sender:
-    """The thread that sends, if one was started."""
+    """The sending thread, if one was started."""
 
     thread: threading.Thread | None = None
 
@@ -42,7 +42,7 @@ class Sender:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Send what is due on a thread of its own, so that a dead mail server delays no recording."""
+    """Send due messages on a separate thread, so that a dead mail server delays no recording."""
     sender = term.memory(Sender)
     if AlertDelivery.objects.due(now).exists() and not sender.is_busy:
         sender.thread = threading.Thread(target=_send_and_close, name="alerts", daemon=True)
@@ -62,13 +62,13 @@ def _send_and_close() -> None:
 
 
 def send_due(now: datetime) -> int:
-    """One attempt for everything that is due, oldest first; returns how many were sent."""
+    """Try each due message once, oldest first; returns how many were sent."""
     due = AlertDelivery.objects.due(now).order_by("id").select_related("alert", "route", "alert__project")
     return sum(send(delivery, database_now()) for delivery in due[:BATCH])
 
 
 def send(delivery: AlertDelivery, now: datetime) -> bool:
-    """One attempt. The row is leased first, so that two loops do not send the same message."""
+    """Try one message. The row is leased first, so that two schedulers do not both send it."""
     leased = AlertDelivery.objects.filter(
         pk=delivery.pk, attempts=delivery.attempts, outcome__in=["pending", "failed"]
     ).update(attempts=delivery.attempts + 1, next_attempt_at=now + LEASE)
@@ -77,9 +77,9 @@ def send(delivery: AlertDelivery, now: datetime) -> bool:
     delivery.attempts += 1
     try:
         _transmit(delivery)
-    except Exception as error:  # a message that cannot be sent, for whatever reason, must not hold up the others
+    except Exception as error:  # one message that fails must not hold up the others
         if not isinstance(error, (OutboundError, OSError, smtplib.SMTPException, CannotOpen)):
-            logger.exception("An alert cannot be sent. delivery=%s", delivery.pk)
+            logger.exception("An alert message failed unexpectedly. delivery=%s", delivery.pk)
         _note_failure(delivery, redact(str(error) or type(error).__name__))
         return False
     AlertDelivery.objects.filter(pk=delivery.pk).update(
@@ -104,7 +104,8 @@ def _note_failure(delivery: AlertDelivery, error: str) -> None:
 def _transmit(delivery: AlertDelivery) -> None:
     alert, route = delivery.alert, delivery.route
     if route.channel == AlertRoute.Channel.MAIL:
-        lines = [alert.text, "", f"Raised {house_time(alert.raised_at)}, seen {alert.times_seen} times."]
+        seen = "once" if alert.times_seen == 1 else f"{alert.times_seen} times"
+        lines = [alert.text, "", f"Raised {house_time(alert.raised_at)}, seen {seen}."]
         title = " ".join(f"[Airlock] {delivery.what}: {alert.title}".split())
         send_mail(title, "\n".join(lines), settings.DEFAULT_FROM_EMAIL, [route.target])
         return

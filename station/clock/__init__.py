@@ -1,4 +1,4 @@
-"""House time: the database's clock for decisions, the house's zone for people; zones, cron expressions, lengths."""
+"""Time: the database's clock for decisions, house time for display, time zones, cron expressions, durations."""
 
 from station.clock.house_time import database_now, house_time, house_zone, is_pretended, pretend, spoken
 

@@ -1,4 +1,4 @@
-"""Cron expressions: five plain fields, checked by ourselves, because croniter accepts far more than anyone means."""
+"""Cron expressions with five plain fields. They are checked here because croniter accepts much more than that."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ FIELDS = (
     ("day of the week", 0, 7, WEEKDAYS),
 )
 ITEM = re.compile(r"^(?:\*|(?P<first>[0-9A-Z]{1,3})(?:-(?P<last>[0-9A-Z]{1,3}))?)(?:/(?P<step>[0-9]{1,3}))?$", re.ASCII)
-# 29 February may be eight years away (1896-1904, 2096-2104); what does not come by then never comes.
+# 29 February can be eight years away (1896-1904, 2096-2104); a date that has not matched by then never matches.
 YEARS_BETWEEN = 9
 
 
@@ -31,7 +31,7 @@ def normalise(expression: str) -> str:
     """The expression with single spaces and capitals, or BadCron."""
     fields = expression.upper().split()
     if len(fields) != len(FIELDS):
-        raise BadCron(f"Five fields are needed (minute, hour, day, month, weekday); there are {len(fields)}.")
+        raise BadCron(f"Enter five fields (minute, hour, day, month, weekday); there are {len(fields)}.")
     for text, (name, low, high, words) in zip(fields, FIELDS, strict=True):
         for item in text.split(","):
             _check_item(item, name, low, high, words)
@@ -41,14 +41,14 @@ def normalise(expression: str) -> str:
     except CroniterBadDateError:
         raise BadCron("No day in the calendar ever matches this.") from None
     except (ValueError, KeyError) as error:
-        raise BadCron(f"This cannot be read as cron: {error}") from error
+        raise BadCron(f"This is not a valid cron expression: {error}") from error
     return plain
 
 
 def _check_item(item: str, name: str, low: int, high: int, words: tuple[str, ...]) -> None:
     match = ITEM.match(item)
     if match is None:
-        raise BadCron(f"“{item}” is not understood as {name}. Use *, 5, 1-5, */10 or lists like 1,3,5.")
+        raise BadCron(f"“{item}” is not a valid {name}. Use *, 5, 1-5, */10 or lists like 1,3,5.")
     first, last, step = match["first"], match["last"], match["step"]
     if step is not None and not 1 <= int(step) <= high:
         raise BadCron(f"The step of the {name} must be between 1 and {high}.")
@@ -70,7 +70,7 @@ def _number(text: str, name: str, low: int, high: int, words: tuple[str, ...]) -
 
 
 def local_times(expression: str, after: datetime) -> Iterator[datetime]:
-    """Naive local times strictly after a naive local time. Ends when the calendar has no more."""
+    """The matching naive local times strictly after `after`. Ends when there are no more."""
     moments = croniter(normalise(expression), after, max_years_between_matches=YEARS_BETWEEN)
     while True:
         try:
@@ -81,7 +81,7 @@ def local_times(expression: str, after: datetime) -> Iterator[datetime]:
 
 
 def describe(expression: str) -> str:
-    """In words, in 24-hour time: "At 20:15, only on Monday"."""
+    """The expression as a phrase, in 24-hour time: "At 20:15, only on Monday"."""
     options = Options()
     options.use_24hour_time_format = True
     return str(get_description(normalise(expression), options))

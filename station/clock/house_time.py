@@ -1,4 +1,4 @@
-"""Time: the database's clock for decisions, the house's zone for people."""
+"""The database's clock, used for decisions, and house time, shown to people."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ _pretended: ContextVar[Callable[[], datetime] | None] = ContextVar("pretended_cl
 
 @contextlib.contextmanager
 def pretend(clock: Callable[[], datetime]) -> Iterator[None]:
-    """For a rehearsal: within this block, and in the same thread, the time is what `clock` says."""
+    """For a rehearsal: inside this block, in this thread, `database_now` returns the time of `clock`."""
     before = _pretended.set(clock)
     try:
         yield
@@ -28,7 +28,7 @@ def is_pretended() -> bool:
 
 
 def database_now() -> datetime:
-    """The moment by the one clock all machines share. Read once at the edge, then pass on as `now`."""
+    """The current time of the database, the one clock all machines share. Read it once, then pass it on as `now`."""
     pretended = _pretended.get()
     if pretended is not None:
         return pretended()
@@ -46,17 +46,17 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def house_zone() -> ZoneInfo:
-    """The station's own time zone."""
+    """The station's time zone."""
     return _zone(settings.HOUSE_TIME_ZONE)
 
 
 def house_time(moment: datetime) -> str:
-    """A moment as staff read it, with the zone: `2026-03-29 20:15:00 CEST`."""
+    """A time in the station's zone: `2026-03-29 20:15:00 CEST`."""
     return moment.astimezone(house_zone()).strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def spoken(seconds: float) -> str:
-    """A span as text, short enough for a list: `4 h 05 min`, `12 min`, `38 s`."""
+    """A duration as short text: `4 h 05 min`, `12 min`, `38 s`."""
     whole = int(seconds)
     if whole >= 3600:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,4 +1,4 @@
-"""Lengths as people type them: 90, 12.5, 1:30 or 0:01:30.5."""
+"""Durations as people type them: 90, 12.5, 1:30 or 0:01:30.5."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 
 
 def seconds_of(value: Any) -> float | None:
-    """Seconds, or h:mm:ss with fractions. Raises ValueError with a sentence."""
+    """Read seconds, or h:mm:ss with fractions. Raises ValueError with a message for the user."""
     text = str(value if value is not None else "").strip()
     if not text:
         return None

@@ -1,8 +1,8 @@
-"""Time zones people may choose, and the one way from local time to UTC.
+"""The time zones people may choose, and the conversion from local time to UTC.
 
-`to_utc` never goes backwards: a later local time never resolves to an earlier instant. A repeated hour takes its first
-pass; a time that the clock jumps over becomes the moment of the jump. Starts and ends both go through it, so windows
-that touch on the wall clock touch in UTC.
+`to_utc` never goes backwards: a later local time never gives an earlier UTC time. In a repeated hour it takes the first
+pass; a time that the clock skips becomes the moment of the clock change. Starts and ends both use it, so windows that
+touch in local time also touch in UTC.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from zoneinfo import ZoneInfo, available_timezones
 
 REGIONS = ("Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific")
 SECOND = timedelta(seconds=1)
-# No zone puts its clocks forth and back within a few days.
+# No zone changes its clocks twice within this time.
 STRIDE = timedelta(days=4)
 
 
 class UnknownZone(ValueError):
-    """Not a name from the list of real zones."""
+    """The name is not in `zone_names`."""
 
 
 @lru_cache
 def zone_names() -> tuple[str, ...]:
-    """Real places and UTC. `localtime`, `Factory`, `posixrules` and the like are not places."""
+    """UTC and the zones of real places, without entries such as `localtime`, `Factory` and `posixrules`."""
     return ("UTC", *sorted(name for name in available_timezones() if name.partition("/")[0] in REGIONS and "/" in name))
 
 
@@ -34,17 +34,17 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def to_utc(local: datetime, zone: tzinfo) -> datetime:
-    """The instant of a naive local time."""
+    """The UTC time of a naive local time."""
     instant = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if to_local(instant, zone) == local:
         return instant
-    # Jumped over: `instant` lies after the jump, and so the jump lies between the two readings.
+    # The clock skips this local time: fold=1 gives a time before the change, fold=0 one after it.
     before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
     return _first_with_new_offset(zone, before, instant)
 
 
 def to_local(instant: datetime, zone: tzinfo) -> datetime:
-    """What a clock on the wall shows, naive."""
+    """The naive local time of an instant."""
     return instant.astimezone(zone).replace(tzinfo=None, fold=0)
 
 
@@ -69,7 +69,7 @@ def _first_with_new_offset(zone: tzinfo, before: datetime, after: datetime) -> d
 
 @dataclass(frozen=True)
 class Change:
-    """The clocks of a zone are put forward (positive `by`) or back at `at`."""
+    """A clock change in a zone at `at`: forward if `by` is positive, otherwise back."""
 
     at: datetime
     by: timedelta
@@ -78,7 +78,7 @@ class Change:
 
 
 def next_changes(name: str, after: datetime, count: int = 2, within: timedelta = timedelta(days=400)) -> list[Change]:
-    """The next clock changes strictly after a moment; fewer if the zone has none."""
+    """Up to `count` clock changes strictly after `after`."""
     zone = zone_of(name)
     found: list[Change] = []
     moment = after.astimezone(UTC).replace(microsecond=0)

@@ -1,1 +1,1 @@
-"""What every process needs of PostgreSQL beside Django: sessions of its own, NOTIFY, prepared statements."""
+"""PostgreSQL features used beside Django's ORM: separate sessions, NOTIFY, prepared statements."""

@@ -1,6 +1,6 @@
-"""Waking the loop, or the workers, from anywhere: a NOTIFY that takes effect when the transaction commits.
+"""Wake the scheduler or the job workers with a NOTIFY, which takes effect when the transaction commits.
 
-Every NOTIFY takes a lock on the whole instance at commit, so only what cannot wait for the safety-net tick is told.
+Every NOTIFY takes a lock on the whole instance at commit, so use it only for work that cannot wait for the next tick.
 """
 
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ RUNS_CHANNEL = "airlock_runs"
 
 
 def wake_scheduler(payload: str = "") -> None:
-    """Something must happen earlier than the loop can know. A rehearsal wakes nobody."""
+    """Wake the loop because something is due earlier than it expects. Does nothing in a rehearsal."""
     if is_pretended():
         return
     with connection.cursor() as cursor:
@@ -24,14 +24,14 @@ def wake_scheduler(payload: str = "") -> None:
 
 
 def wake_for(moment: datetime, now: datetime) -> None:
-    """Wake the loop if this moment may come before its next tick; otherwise the tick finds it in time."""
+    """Wake the loop if `moment` may come before its next tick; otherwise the tick finds it in time."""
     ahead = settings.SCHEDULER_TICK_SECONDS + settings.ARM_AHEAD_SECONDS + settings.LAUNCH_AHEAD_SECONDS + 5
     if moment <= now + timedelta(seconds=ahead):
         wake_scheduler()
 
 
 def wake_workers(word: str = "") -> None:
-    """Something can be claimed, its time is near, or a run is to be cancelled."""
+    """Wake the job workers: a run can be claimed, is due soon, or must be cancelled."""
     if is_pretended():
         return
     with connection.cursor() as cursor:

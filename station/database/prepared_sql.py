@@ -1,6 +1,6 @@
-"""Statements the scheduler and the workers repeat all day, prepared on the server: planned once, not each time.
+"""Prepared statements for the scheduler and the job workers, planned once by the server.
 
-For those processes only: they refuse a pooler in transaction mode, behind which a prepared statement is not there.
+Only for these processes: they refuse a pooler in transaction mode, which loses prepared statements.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from django.db import connection
 
 
 def fetch_prepared(statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """The rows of one statement on Django's own connection, inside whatever transaction it is in."""
+    """The rows of one statement on Django's connection, inside its current transaction."""
     connection.ensure_connection()
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
         cursor.execute(statement, values, prepare=True)

@@ -72,7 +72,7 @@ class Migration(migrations.Migration):
             name='ApiToken',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(help_text='What uses it, e.g. automation desk.', max_length=80)),
+                ('name', models.CharField(help_text='The program that uses this token, e.g. automation desk.', max_length=80)),
                 ('token_hash', models.CharField(editable=False, max_length=64, unique=True)),
                 ('created_at', models.DateTimeField(editable=False)),
                 ('created_by', models.CharField(editable=False, max_length=150)),
@@ -102,11 +102,11 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=80, unique=True)),
                 ('channel', models.CharField(choices=[('mail', 'e-mail'), ('webhook', 'webhook (JSON, signed)')], max_length=10)),
-                ('target', models.CharField(help_text='A mail address, or an https:// address.', max_length=500)),
+                ('target', models.CharField(help_text='An e-mail address, or an https:// address.', max_length=500)),
                 ('secret_sealed', models.TextField(blank=True, editable=False)),
                 ('min_severity', models.PositiveSmallIntegerField(choices=[(10, 'notice'), (20, 'warning'), (30, 'critical')], default=20)),
                 ('is_active', models.BooleanField(default=True)),
-                ('project', models.ForeignKey(blank=True, help_text='Empty: all.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='station.project')),
+                ('project', models.ForeignKey(blank=True, help_text='Leave empty for all projects.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='station.project')),
             ],
             options={
                 'ordering': ['name'],

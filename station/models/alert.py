@@ -1,4 +1,4 @@
-"""Something a person must know: raised once, updated, acknowledged, resolved; sent by mail and webhook."""
+"""Alerts, the routes they are sent by, and the messages sent."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -16,7 +16,7 @@ class Severity(models.IntegerChoices):
 
 
 class Alert(Machine):
-    """One trouble. While it lasts there is one row, however often it is seen; `key` names the trouble."""
+    """One problem that a person must know about. While it lasts, there is one row per `key`."""
 
     class State(models.TextChoices):
         OPEN = "open"
@@ -44,7 +44,7 @@ class Alert(Machine):
         ordering = ["-raised_at", "-id"]
         permissions = [("acknowledge_alert", "Can acknowledge and resolve alerts")]
         constraints = [
-            # "Raised once": a second raise of the same trouble updates this row instead (see station.alerts).
+            # One open alert per key: raising the key again updates this row (see station.alerts).
             models.UniqueConstraint(
                 fields=["key"], condition=~models.Q(state="resolved"), name="alert_once_while_unresolved"
             )
@@ -59,7 +59,7 @@ class AlertEvent(Event):
 
 
 class AlertRoute(models.Model):
-    """Where alerts go: a mail address or a webhook, from a severity on, of one project or of all."""
+    """Where alerts are sent: an e-mail address or a webhook, from a minimum severity, for one project or all."""
 
     class Channel(models.TextChoices):
         MAIL = "mail", "e-mail"
@@ -67,11 +67,16 @@ class AlertRoute(models.Model):
 
     name = models.CharField(max_length=80, unique=True)
     channel = models.CharField(max_length=10, choices=Channel.choices)
-    target = models.CharField(max_length=500, help_text="A mail address, or an https:// address.")
+    target = models.CharField(max_length=500, help_text="An e-mail address, or an https:// address.")
     secret_sealed = models.TextField(blank=True, editable=False)
     min_severity = models.PositiveSmallIntegerField(choices=Severity.choices, default=Severity.WARNING)
     project = models.ForeignKey(
-        "station.Project", null=True, blank=True, on_delete=models.CASCADE, related_name="+", help_text="Empty: all."
+        "station.Project",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        help_text="Leave empty for all projects.",
     )
     is_active = models.BooleanField(default=True)
 
@@ -96,7 +101,7 @@ class DeliveryQuerySet(models.QuerySet["AlertDelivery"]):
 
 
 class AlertDelivery(models.Model):
-    """One message on its way along one route, with everything that was tried."""
+    """One message to one route, with its attempts and its outcome."""
 
     class Outcome(models.TextChoices):
         PENDING = "pending"
@@ -126,11 +131,11 @@ class AlertDelivery(models.Model):
         ordering = ["-id"]
         verbose_name_plural = "alert deliveries"
         constraints = [
-            # One message per step of an alert and route, however often the step is repeated.
+            # One message per alert, route and event (raised, escalated, resolved).
             models.UniqueConstraint(fields=["alert", "route", "what"], name="delivery_once_per_step")
         ]
         indexes = [
-            # The delivery step asks only for what is due.
+            # The sending step queries only the messages that are due.
             models.Index(
                 fields=["next_attempt_at"],
                 condition=models.Q(outcome__in=["pending", "failed"]),

@@ -1,11 +1,11 @@
-"""Who did what, with before and after: the trail of everything people change by hand."""
+"""The audit log: who changed what, with the values before and after."""
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 
 
 class AuditEntry(models.Model):
-    """Append-only. Secrets never appear here: a changed secret is noted as changed, without its value."""
+    """Append-only. A changed secret is recorded as changed, without its value."""
 
     at = models.DateTimeField()
     who = models.CharField(max_length=150)

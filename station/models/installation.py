@@ -1,4 +1,4 @@
-"""Who we are among several Airlocks that may share a Docker Engine."""
+"""The identity of this installation, because several may share a Docker Engine."""
 
 import uuid
 
@@ -6,14 +6,14 @@ from django.db import models
 
 
 class Installation(models.Model):
-    """One row, made by the first migration; its id labels every container we create."""
+    """One row, created by the first migration; its identity labels every container we create."""
 
     identity = models.UUIDField(default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [
-            # There is exactly one of us: a second row would let containers be taken for orphans.
+            # Exactly one row: with a second identity, our own containers would look like another installation's.
             models.CheckConstraint(condition=models.Q(id=1), name="installation_is_single")
         ]
 

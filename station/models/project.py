@@ -1,4 +1,4 @@
-"""Who owns things, and who may do what with them."""
+"""Projects, which own objects, and the memberships that grant rights in them."""
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -6,9 +6,9 @@ from django.db import models
 
 
 class Project(models.Model):
-    """Rights are given per project; an object without a project is for administrators only."""
+    """Rights are granted per project; an object without a project is for administrators only."""
 
-    project_path = "pk"  # what belongs to a project: the project itself
+    project_path = "pk"  # a project belongs to itself
 
     name = models.CharField(max_length=80, unique=True)
     slug = models.SlugField(max_length=40, unique=True, help_text="Used in folder names.")
@@ -22,7 +22,7 @@ class Project(models.Model):
 
 
 class Membership(models.Model):
-    """What one person may do in one project: the permissions of the role's group, there and only there."""
+    """A user's role in one project; it grants the permissions of the role's group in that project only."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
@@ -31,7 +31,7 @@ class Membership(models.Model):
     class Meta:
         ordering = ["project", "user"]
         constraints = [
-            # One role per person and project, so that "what may she do here" has one answer.
+            # One role per user and project, so that a user's rights there are clear.
             models.UniqueConstraint(fields=["project", "user"], name="membership_once_per_project")
         ]
 

@@ -1,4 +1,4 @@
-"""A key for programs: it may do what its person may do, and nothing more."""
+"""API tokens for programs. A token has the rights of its user."""
 
 from django.conf import settings
 from django.db import models
@@ -6,8 +6,8 @@ from django.db import models
 
 class ApiToken(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
-    name = models.CharField(max_length=80, help_text="What uses it, e.g. automation desk.")
-    # Only a hash: the token is shown once, when it is made.
+    name = models.CharField(max_length=80, help_text="The program that uses this token, e.g. automation desk.")
+    # Only a hash is stored: the token is shown once, when it is created.
     token_hash = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(editable=False)
     created_by = models.CharField(max_length=150, editable=False)

@@ -43,7 +43,7 @@ class Hook(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hook() -> Iterator[Any]:
-    """A real HTTP server that writes down what it gets and answers as told."""
+    """A real HTTP server that records its requests and replies with the statuses in `answers`."""
     server = HTTPServer(("127.0.0.1", 0), Hook)
     server.seen, server.answers = [], []
     thread = threading.Thread(target=server.serve_forever, args=[0.05], daemon=True)
@@ -77,7 +77,7 @@ def test_raising_twice_is_one_alert_seen_twice() -> None:
     assert Alert.objects.get().title == "Fire in studio A and B"
 
 
-def test_a_resolved_trouble_that_returns_is_a_new_alert() -> None:
+def test_a_resolved_problem_that_returns_is_a_new_alert() -> None:
     raised()
     assert resolve_alert("fire", now=timezone.now())
     assert resolve_alert("fire", now=timezone.now()) is False
@@ -86,7 +86,7 @@ def test_a_resolved_trouble_that_returns_is_a_new_alert() -> None:
     assert list(Alert.objects.order_by("id").values_list("state", flat=True)) == ["resolved", "open"]
 
 
-def test_acknowledging_keeps_it_open_for_updates() -> None:
+def test_an_acknowledged_alert_is_still_updated() -> None:
     alert = raised()
     assert acknowledge(alert, now=timezone.now(), by="anna")
     assert acknowledge(alert, now=timezone.now(), by="bert") is False
@@ -110,7 +110,7 @@ def test_mail_goes_to_routes_of_the_severity_and_project(project: Any) -> None:
     assert "It burns." in mail.outbox[0].body
 
 
-def test_people_are_told_again_only_when_it_gets_worse_or_ends() -> None:
+def test_a_message_is_sent_again_only_when_the_alert_gets_worse_or_is_resolved() -> None:
     AlertRoute.objects.create(name="all", channel="mail", target="all@tv.example", min_severity=10)
     raised()
     raised()
@@ -136,8 +136,8 @@ def test_a_webhook_is_signed_and_carries_the_facts(hook: Any, webhook: AlertRout
     expected = hmac.new(b"shared secret", body, hashlib.sha256).hexdigest()
     assert headers["X-Airlock-Signature"] == f"sha256={expected}"
     assert headers["Idempotency-Key"] == f"{alert.pk}-raised-{webhook.pk}"
-    told = json.loads(body)
-    assert (told["event"], told["key"], told["severity"]) == ("raised", "fire", "warning")
+    payload = json.loads(body)
+    assert (payload["event"], payload["key"], payload["severity"]) == ("raised", "fire", "warning")
     assert AlertDelivery.objects.get().outcome == "sent"
     assert AlertDelivery.objects.get().sent_at
 
@@ -174,7 +174,7 @@ def test_a_redirect_is_not_followed(hook: Any, webhook: AlertRoute) -> None:
     "host", ["127.0.0.1", "localhost", "[::1]", "169.254.169.254", "0.0.0.0", "[::ffff:127.0.0.1]"]
 )
 def test_a_webhook_cannot_reach_this_machine_or_the_metadata_service(host: str) -> None:
-    """S-09: refused before a single byte is sent."""
+    """S-09: the call is refused before a byte is sent."""
     AlertRoute.objects.create(name="hook", channel="webhook", target=f"http://{host}:9/x", min_severity=10)
     raised()
 
@@ -194,7 +194,7 @@ def test_a_bad_webhook_address_is_refused_in_the_form(target: str) -> None:
         AlertRoute(name="hook", channel="webhook", target=target).full_clean()
 
 
-def test_two_loops_send_a_message_once(hook: Any, webhook: AlertRoute) -> None:
+def test_two_schedulers_send_a_message_once(hook: Any, webhook: AlertRoute) -> None:
     raised()
     row = AlertDelivery.objects.get()
     twin = AlertDelivery.objects.get()
@@ -204,7 +204,7 @@ def test_two_loops_send_a_message_once(hook: Any, webhook: AlertRoute) -> None:
     assert len(hook.seen) == 1
 
 
-def test_a_message_whose_sender_was_killed_is_sent_again_when_its_lease_is_over(hook: Any, webhook: AlertRoute) -> None:
+def test_a_message_whose_sender_was_killed_is_sent_again_when_its_lease_ends(hook: Any, webhook: AlertRoute) -> None:
     raised()
     AlertDelivery.objects.update(attempts=1, next_attempt_at=timezone.now() + sending.LEASE)
 
@@ -238,7 +238,7 @@ def test_forty_raises_at_once_are_one_alert() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_step_sends_in_the_background_and_a_dead_target_delays_nobody(hook: Any, webhook: AlertRoute) -> None:
-    """A-04's rule holds for alerts too: the loop does not wait for them."""
+    """The rule of A-04 applies to alerts too: the loop does not wait for sending."""
     silent = socket.socket()
     silent.bind(("127.0.0.1", 0))
     silent.listen()
@@ -250,9 +250,9 @@ def test_the_step_sends_in_the_background_and_a_dead_target_delays_nobody(hook: 
     assert sending.step(term, timezone.now()) is not None
 
     assert time.monotonic() - began < 5
-    wait_until(lambda: hook.seen, 30, "the other one is told")
+    wait_until(lambda: hook.seen, 30, "the other route gets its message")
     silent.close()
-    wait_until(lambda: AlertDelivery.objects.get(route__name="silent").attempts, 30, "and this one was tried")
+    wait_until(lambda: AlertDelivery.objects.get(route__name="silent").attempts, 30, "the silent route was tried")
     thread = term.memory(sending.Sender).thread
     assert thread is not None
     thread.join(30)

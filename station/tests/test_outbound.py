@@ -1,4 +1,4 @@
-"""Where a call may lead: never home, however the address is written (S-09)."""
+"""Outbound calls never reach this machine, however the address is written (S-09)."""
 
 import socket
 from typing import Any
@@ -23,20 +23,20 @@ from station.outbound import OutboundError, _address_of
         "fd00:ec2::254",
     ],
 )
-def test_no_way_of_writing_it_leads_home(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S-09: loopback, link-local and metadata, also inside of IPv6."""
+def test_a_local_address_is_refused_however_it_is_written(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S-09: loopback, link-local and metadata addresses, also inside IPv6 addresses."""
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 443))])
     with pytest.raises(OutboundError, match="not allowed"):
         _address_of("mam.example", 443)
 
 
 @pytest.mark.parametrize("address", ["192.0.2.7", "2001:db8::7", "64:ff9b::c000:207"])
-def test_the_outside_world_may_be_called(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_public_address_may_be_called(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 443))])
     assert _address_of("mam.example", 443) == address
 
 
-def test_a_network_that_is_allowed_is_allowed(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_in_the_settings_is_allowed(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.WEBHOOK_ALLOWED_NETWORKS = ["127.0.0.0/8"]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("127.0.0.1", 443))])
     assert _address_of("mam.example", 443) == "127.0.0.1"

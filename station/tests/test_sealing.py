@@ -1,4 +1,4 @@
-"""Secrets at rest and out of sight (S-05)."""
+"""Secrets are encrypted in the database and removed from logs (S-05)."""
 
 import logging
 
@@ -12,7 +12,7 @@ from station.sealing import CannotOpen, seal, unseal
 SECRET = {"passphrase": "open sesame", "stream_key": "live_123"}
 
 
-def test_what_is_sealed_opens_again_and_shows_nothing() -> None:
+def test_a_sealed_secret_can_be_opened_and_is_not_readable() -> None:
     sealed = seal(SECRET)
     assert "sesame" not in sealed
     assert unseal(sealed) == SECRET
@@ -20,7 +20,7 @@ def test_what_is_sealed_opens_again_and_shows_nothing() -> None:
     assert unseal("") == {}
 
 
-def test_keys_can_be_rotated_and_a_lost_key_is_said_in_words() -> None:
+def test_keys_can_be_rotated_and_a_lost_key_raises() -> None:
     old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
     with override_settings(SEALING_KEYS=[old]):
         sealed = seal(SECRET)
@@ -46,7 +46,7 @@ def test_addresses_lose_their_secrets(line: str) -> None:
     assert redact(line) != line
 
 
-def test_known_secrets_are_taken_out_wherever_they_stand() -> None:
+def test_known_secrets_are_removed_anywhere_in_the_text() -> None:
     assert redact("the word is xyzzy", "xyzzy") == "the word is ***"
 
 

@@ -1,4 +1,4 @@
-"""The pattern of all state machines: legal moves only, compare-and-set, and the event in the same transaction."""
+"""All state machines: legal moves only, compare-and-set, and the event in the same transaction."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_a_move_changes_the_row_and_writes_its_event(alert: Alert) -> None:
     assert (event.old, event.new, event.by, event.note, event.at) == ("open", "acknowledged", "anna", "on my way", now)
 
 
-def test_who_comes_second_is_told_so_and_changes_nothing(alert: Alert) -> None:
+def test_the_second_of_two_moves_returns_false_and_changes_nothing(alert: Alert) -> None:
     stale = Alert.objects.get(pk=alert.pk)
     alert.move(State.RESOLVED, now=timezone.now())
 
@@ -69,7 +69,7 @@ def test_move_and_event_are_one_transaction(alert: Alert) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda model: model._meta.model_name)
 def test_every_machine_is_complete(machine: Any) -> None:
-    """Each state has its moves and its colour, moves lead to known states, and nothing live is without a way on."""
+    """Each state has its moves and its colour, and moves lead to other known states."""
     states = {state.value for state in machine.State}
     assert set(machine.MOVES) == states
     assert set(machine.COLOURS) == states
@@ -78,8 +78,8 @@ def test_every_machine_is_complete(machine: Any) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda model: model._meta.model_name)
-def test_the_drawing_in_the_docs_is_the_table_in_the_code(machine: Any) -> None:
-    """docs/states.md draws what MOVES says, arrow by arrow."""
+def test_the_drawing_in_the_docs_matches_the_table_in_the_code(machine: Any) -> None:
+    """docs/states.md draws the same arrows as MOVES."""
     text = (Path(__file__).resolve().parents[2] / "docs" / "states.md").read_text()
     section = text.split(f"## {machine._meta.verbose_name.capitalize()}\n")[1].split("\n## ")[0]
     drawn = set(re.findall(r"^\s+(\w+) --> (\w+)", section, re.MULTILINE))

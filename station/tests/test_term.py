@@ -1,4 +1,4 @@
-"""What a leader remembers is thrown away with its term."""
+"""The leader's memory is discarded with its term."""
 
 import threading
 
@@ -10,8 +10,8 @@ class Notes:
         self.lines: list[str] = []
 
 
-def test_a_step_finds_what_it_noted_in_the_same_term_and_nothing_in_the_next() -> None:
-    """R-02: a process that leads again starts with nothing of its earlier term."""
+def test_a_step_finds_its_memory_in_the_same_term_and_an_empty_one_in_the_next() -> None:
+    """R-02: a process that becomes leader again starts without the memory of its earlier term."""
     first, second = Term(1), Term(2)
     first.memory(Notes).lines.append("seen")
     assert first.memory(Notes).lines == ["seen"]
@@ -29,7 +29,7 @@ def test_threads_of_one_term_share_one_memory() -> None:
     assert len({id(each) for each in found}) == 1
 
 
-def test_what_was_made_elsewhere_is_kept_and_an_ended_term_says_so() -> None:
+def test_an_object_made_elsewhere_is_kept_and_an_ended_term_is_over() -> None:
     term, notes = Term(3), Notes()
     assert term.kept(Notes) is None
     term.keep(notes)
