@@ -73,7 +73,7 @@ def test_what_was_not_even_called_in_time_fails() -> None:
     workload = make(deadline_at=past())
     start.start(workload, Engine())  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.FAILED, "not_started")
-    assert workload.error == "It did not come up in time."
+    assert workload.error == "It did not start in time."
 
 
 def test_a_worker_that_does_not_answer_yet_is_not_missed_until_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
                 ('slate', models.CharField(choices=[('bars', 'colour bars'), ('black', 'Black')], default='bars', max_length=8)),
                 ('pause', models.CharField(choices=[('hold', 'hold the picture, without sound'), ('black', 'Black')], default='hold', max_length=8, verbose_name='while paused')),
                 ('isolation_seconds', models.PositiveIntegerField(blank=True, help_text='Seconds without a word from Airlock after which it takes itself off air. Empty: it plays on.', null=True, validators=[django.core.validators.MinValueValidator(10), django.core.validators.MaxValueValidator(86400)], verbose_name='stop when alone after')),
-                ('node_labels', models.CharField(blank=True, help_text='Words a node must carry.', max_length=200, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_.=-]*( [a-z0-9][a-z0-9_.=-]*)*$', 'Use labels of a-z, 0-9, - . = _, separated by spaces.')])),
+                ('node_labels', models.CharField(blank=True, help_text='Labels the node must have, separated by spaces.', max_length=200, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_.=-]*( [a-z0-9][a-z0-9_.=-]*)*$', 'Use labels of a-z, 0-9, - . = _, separated by spaces.')])),
                 ('restart_count', models.PositiveIntegerField(default=0, editable=False)),
                 ('next_attempt_at', models.DateTimeField(editable=False, null=True)),
                 ('attempts', models.PositiveIntegerField(default=0, editable=False)),

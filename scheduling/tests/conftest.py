@@ -23,7 +23,7 @@ def camera(project: Any) -> Recorder:
 
 @pytest.fixture
 def evening(camera: Recorder) -> Schedule:
-    """Every day 20:00 to 21:00 in Berlin, across the change of 29 March."""
+    """Every day 20:00 to 21:00 in Berlin, across the clock change of 29 March."""
     return Schedule.objects.create(
         name="Evening",
         recorder=camera,

@@ -68,13 +68,13 @@ def test_a_calendar_is_read_into_entries_with_their_problems(camera: Recorder) -
         (ICS.replace(b"FREQ=DAILY;COUNT=3", b"FREQ=HOURLY"), "at most 500"),
     ],
 )
-def test_a_bad_calendar_is_refused_in_words(camera: Recorder, content: bytes, words: str) -> None:
+def test_a_bad_calendar_is_refused_with_a_message(camera: Recorder, content: bytes, words: str) -> None:
     """S-07."""
     with pytest.raises(BadCalendar, match=words):
         read_calendar(content, camera, NOW, 92)
 
 
-def test_the_import_page_shows_before_it_books(boss: Client, camera: Recorder) -> None:
+def test_the_import_page_shows_a_preview_before_it_books(boss: Client, camera: Recorder) -> None:
     from django.core.files.uploadedfile import SimpleUploadedFile
 
     day = timezone.now() + timedelta(days=3)
@@ -91,8 +91,8 @@ def test_the_import_page_shows_before_it_books(boss: Client, camera: Recorder) -
     assert "Choose a file." in boss.post(url, {"recorder": camera.pk, "days": 28}).content.decode()
 
 
-def test_the_feed_needs_its_link_and_nothing_else(camera: Recorder, boss: Client, noon: datetime) -> None:
-    """The token is stored only as a hash, shown once, and ended by a new one."""
+def test_the_feed_needs_only_its_link(camera: Recorder, boss: Client, noon: datetime) -> None:
+    """The token is stored only as a hash, shown once, and replaced by a new one."""
     book(camera, noon, noon + HOUR, now=timezone.now(), title="News; tonight, at 8")
     token = make_feed(camera.project, now=timezone.now(), by="anna")
     answer = Client().get(reverse("calendar-feed", args=[token]))

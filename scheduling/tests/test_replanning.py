@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 State = Booking.State
 
 
-def test_an_edit_replans_only_planned_bookings_and_says_which(evening: Schedule) -> None:
+def test_an_edit_replans_only_planned_bookings_and_reports_which(evening: Schedule) -> None:
     """R-12."""
     plan_ahead(evening, NOW)
     first, second, *_ = evening.bookings.order_by("starts_at")
@@ -32,8 +32,8 @@ def test_an_edit_replans_only_planned_bookings_and_says_which(evening: Schedule)
     assert len(changes.removed) == 12
     assert {moment.minute for moment in starts(evening)} == {15}
     words = changes.in_words()
-    assert "12 taken back (2026-03-22 20:00:00 CET" in words
-    assert f"1 already begun and left as they are (booking {first.pk})" in words
+    assert "12 removed (2026-03-22 20:00:00 CET" in words
+    assert f"1 already started and not changed (booking {first.pk})" in words
 
 
 def test_a_longer_length_changes_the_bookings_in_place(evening: Schedule) -> None:
@@ -47,7 +47,7 @@ def test_a_longer_length_changes_the_bookings_in_place(evening: Schedule) -> Non
     assert all(booking.ends_at - booking.starts_at == 2 * HOUR for booking in evening.bookings.all())
 
 
-def test_a_new_name_touches_no_window(evening: Schedule) -> None:
+def test_a_new_name_changes_no_window(evening: Schedule) -> None:
     plan_ahead(evening, NOW)
     before = set(evening.bookings.values_list("pk", flat=True))
     evening.name, evening.late_start = "Night", "skip"
@@ -60,7 +60,7 @@ def test_a_new_name_touches_no_window(evening: Schedule) -> None:
 
 
 def test_a_schedule_edited_while_it_was_paused_resumes_with_the_new_rule(evening: Schedule) -> None:
-    """R-12: not one window of the old rule comes back."""
+    """R-12: no window of the old rule comes back."""
     plan_ahead(evening, NOW)
     pause(evening, now=NOW, by="anna")
     evening.start_time = time(21)
@@ -75,8 +75,8 @@ def test_a_schedule_edited_while_it_was_paused_resumes_with_the_new_rule(evening
     assert starts(evening, State.SKIPPED) == []
 
 
-def test_what_somebody_changed_by_hand_survives_an_edit_of_the_rule(evening: Schedule) -> None:
-    """R-12: and the page says so."""
+def test_a_booking_edited_by_hand_survives_an_edit_of_the_rule(evening: Schedule) -> None:
+    """R-12: and the report says so."""
     plan_ahead(evening, NOW)
     extended = evening.bookings.order_by("starts_at")[1]
     extend(extended, 900, now=NOW, by="anna")
@@ -87,11 +87,11 @@ def test_what_somebody_changed_by_hand_survives_an_edit_of_the_rule(evening: Sch
 
     extended.refresh_from_db()
     assert extended.ends_at - extended.starts_at == HOUR * 1.25
-    assert f"1 changed by hand before and left so (booking {extended.pk})" in changes.in_words()
+    assert f"1 edited by hand and not changed (booking {extended.pk})" in changes.in_words()
 
 
-def test_planning_with_a_rule_that_was_changed_meanwhile_does_nothing(evening: Schedule) -> None:
-    """The loop reads, an admin saves, the loop plans: only the stored rule counts."""
+def test_planning_with_a_rule_that_has_changed_since_does_nothing(evening: Schedule) -> None:
+    """The loop reads, a user saves, the loop plans: only the stored rule counts."""
     stale = Schedule.objects.get(pk=evening.pk)
     Schedule.objects.update(start_time=time(21))
     assert plan_ahead(stale, NOW).added == []

@@ -39,11 +39,11 @@ def rule(recorder: Recorder, **changes: Any) -> dict[str, Any]:
 
 
 def fourteen(schedule: Schedule, state: str) -> bool:
-    """Of the days to come; in the evening one that is open now is there, too."""
+    """Fourteen future bookings; in the evening there is also one that is open now."""
     return schedule.bookings.filter(state=state, starts_at__gt=timezone.now()).count() == 14
 
 
-def test_a_schedule_is_saved_planned_and_told_in_words(boss: Client, camera: Recorder) -> None:
+def test_a_schedule_is_saved_planned_and_described(boss: Client, camera: Recorder) -> None:
     """R-09, R-12."""
     url = reverse("admin:scheduling_schedule_add")
     page = boss.post(url, rule(camera), follow=True).content.decode()
@@ -54,7 +54,7 @@ def test_a_schedule_is_saved_planned_and_told_in_words(boss: Client, camera: Rec
 
     change = reverse("admin:scheduling_schedule_change", args=[schedule.pk])
     page = boss.post(change, rule(camera, start_time="20:30"), follow=True).content.decode()
-    assert re.search("1[45] taken back", page)
+    assert re.search("1[45] removed", page)
 
 
 @pytest.mark.parametrize(
@@ -64,21 +64,21 @@ def test_a_schedule_is_saved_planned_and_told_in_words(boss: Client, camera: Rec
         ({"kind": "cron", "cron": "0 0 31 2 *"}, "No day in the calendar"),
         ({"zone": "Factory"}, "Factory is not one of the available choices"),
         ({"kind": "weekly"}, "Choose at least one day."),
-        ({"start_time": ""}, "At what time does it start?"),
-        ({"length": "0"}, "Between one second and seven days."),
-        ({"until_on": "2025-01-01"}, "The last day comes before the first."),
+        ({"start_time": ""}, "Enter a start time."),
+        ({"length": "0"}, "Enter a length between one second and seven days."),
+        ({"until_on": "2025-01-01"}, "The last day is before the first day."),
         ({"count": "0"}, "greater than or equal to 1"),
         ({"length": "tomorrow"}, "Enter a valid duration."),
     ],
 )
-def test_a_bad_rule_is_explained_beside_its_field(boss: Client, camera: Recorder, changes: dict, words: str) -> None:
+def test_a_bad_rule_is_reported_at_its_field(boss: Client, camera: Recorder, changes: dict, words: str) -> None:
     """S-07: nothing is stored."""
     page = boss.post(reverse("admin:scheduling_schedule_add"), rule(camera, **changes)).content.decode()
     assert words in page
     assert not Schedule.objects.exists()
 
 
-def test_the_form_shows_the_next_ten_and_the_change_days(boss: Client, camera: Recorder) -> None:
+def test_the_form_shows_the_next_ten_windows_and_the_clock_changes(boss: Client, camera: Recorder) -> None:
     page = boss.get(reverse("schedule-preview"), rule(camera, start_time="02:30")).content.decode()
     assert page.count("<tr") == 11
     assert "Every day at 02:30" in page
@@ -88,7 +88,7 @@ def test_the_form_shows_the_next_ten_and_the_change_days(boss: Client, camera: R
     ).content.decode()
     assert "Every Monday, Saturday at 20:15" in weekly
     broken = boss.get(reverse("schedule-preview"), rule(camera, kind="cron", cron="x")).content.decode()
-    assert "Not complete yet." in broken
+    assert "The rule is not complete." in broken
     assert "Fill in" in boss.get(reverse("admin:scheduling_schedule_add")).content.decode()
 
 
