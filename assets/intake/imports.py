@@ -28,6 +28,7 @@ from assets.processing import steps
 from jobs.declared.run_context import Hopeless, RunContext, RunStopped
 from jobs.models import Run
 from jobs.runs.queue import enqueue
+from station.actions import Refusal
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now, house_zone
 from station.folders import IMPORTS_FOLDER, safe_part
@@ -53,7 +54,7 @@ class ImportOrder:
     import_id: int
 
 
-class NotTaken(Exception):
+class NotTaken(Refusal):
     """The file is not taken; the text says why."""
 
 

@@ -21,6 +21,7 @@ from assets.files.locations import products_dir, root_of
 from assets.library.usage import Use, uses_of
 from assets.models import Asset, Delivery, RetentionRule
 from jobs.runs.queue import cancel_of
+from station.actions import Refusal
 from station.states import SCHEDULER
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ LEAST_TRASH, LEAST_TRASH_BY_HAND = timedelta(hours=1), timedelta(days=1)
 GONE_AFTER = timedelta(days=7)
 
 
-class NotPossible(Exception):
+class NotPossible(Refusal):
     """It cannot be done; the text says why."""
 
 

@@ -124,12 +124,15 @@ def discard(schedule: Schedule, now: datetime) -> int:
         return len(planned)
 
 
-def pause(schedule: Schedule, *, now: datetime, by: str) -> int:
-    """Nothing is planned and nothing starts until it is resumed; what already runs, runs on."""
+def pause(schedule: Schedule, *, now: datetime, by: str) -> int | None:
+    """Nothing is planned and nothing starts until it is resumed; what already runs, runs on.
+
+    Answers how many planned bookings are skipped, or None if it was paused already.
+    """
     with transaction.atomic():
         lock(schedule.recorder_id)
         if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True):
-            return 0
+            return None
         schedule.is_paused = True
         count = 0
         for booking in schedule.bookings.before_start().filter(ends_at__gt=now):
@@ -142,12 +145,16 @@ def pause(schedule: Schedule, *, now: datetime, by: str) -> int:
         return count
 
 
-def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes:
-    """Take up where it would be now: what the pause took is planned again, if it can still be had."""
+def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes | None:
+    """Take up where it would be now: what the pause took is planned again, if it can still be had.
+
+    None if it was not paused.
+    """
     changes = Changes()
     with transaction.atomic():
         lock(schedule.recorder_id)
-        Schedule.objects.filter(pk=schedule.pk).update(is_paused=False, plan_due_at=now)
+        if not Schedule.objects.filter(pk=schedule.pk, is_paused=True).update(is_paused=False, plan_due_at=now):
+            return None
         schedule.refresh_from_db()
         paused = schedule.bookings.filter(state=State.SKIPPED, skip_reason=Booking.Skip.PAUSED, ends_at__gt=now)
         for booking in paused.select_related("recorder__project").order_by("starts_at"):
