@@ -54,9 +54,13 @@ BUTTONS = [
         variant=ActionVariant.DANGER,
     ),
 ]
+# "Skipped" is a state of bookings, so what is not touched is "left as they are".
 BULK_ACTIONS = [
-    BulkAction(stop_booking, "stopped"),
-    BulkAction(cancel_booking, "cancelled"),
-    BulkAction(skip, "skipped"),
-    BulkAction(restore, "planned again"),
+    BulkAction(each, done, left="left as they are")
+    for each, done in (
+        (stop_booking, "stopped"),
+        (cancel_booking, "cancelled"),
+        (skip, "skipped"),
+        (restore, "planned again"),
+    )
 ]

@@ -101,8 +101,8 @@ def stop_booking(booking: Booking, *, now: datetime, by: str) -> Outcome:
 
 
 def _stop(booking: Booking, *, by: str) -> Outcome:
-    """Only our own move is a stop of ours; one that others began is seen to its end all the same."""
-    is_ours = False
+    """Only our own move is a stop of ours. One that hangs since an earlier request is seen to its end."""
+    is_ours = booking.state in ENDING
     while booking.state not in ENDING:
         if booking.is_over or booking.state in BEFORE:
             word = booking.state_word

@@ -63,12 +63,12 @@ class Button:
 
 @dataclass(frozen=True)
 class BulkAction:
-    """An Action on many rows: "3 stopped, 1 left as they are (News: completed)"."""
+    """An Action on many rows: "3 paused, 1 skipped (News: already paused)"."""
 
     action: Action
     done: str
     label: str = ""
-    left: str = "left as they are"
+    left: str = "skipped"
     values: Mapping[str, Any] = field(default_factory=dict)
 
     @property
