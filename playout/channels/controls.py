@@ -48,13 +48,15 @@ def start(channel: Channel, *, now: datetime, by: str) -> Outcome:
     """It shall be on air, from now until somebody stops it."""
     if not channel.outputs.filter(is_active=True).exists():
         return refused(f"{channel} has no output: nobody would see it.")
-    Channel.objects.filter(pk=channel.pk).update(is_wanted=True)
+    is_ours = bool(Channel.objects.filter(pk=channel.pk, is_wanted=False).update(is_wanted=True))
     channel.refresh_from_db()
     if channel.state in {State.ERROR, State.OFF_AIR}:
-        channel.move(State.STARTING, now=now, by=by, attempts=0, next_attempt_at=None, error="")
+        changes = {"attempts": 0, "next_attempt_at": None, "error": ""}
+        is_ours = channel.move(State.STARTING, now=now, by=by, **changes) or is_ours
     wake_scheduler()
     _drive(channel, lambda: channel.state in {State.ON_AIR, State.ERROR})
-    return _tell_start(channel)
+    outcome = _tell_start(channel)
+    return outcome if is_ours else nothing(outcome.text)
 
 
 @action("stop", "Stop", permission=OPERATE, when=is_stoppable)
