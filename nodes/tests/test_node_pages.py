@@ -16,8 +16,9 @@ pytestmark = [pytest.mark.django_db]
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> tuple[Node, Node]:
-    made = [Node.objects.create(name=name, address="process", media_dir=str(tmp_path / name)) for name in "ab"]
-    return made[0], made[1]
+    """This machine, and one whose engine is not there."""
+    first = Node.objects.create(name="a", address="process", media_dir=str(tmp_path))
+    return first, Node.objects.create(name="b", address=f"unix://{tmp_path}/no-engine.sock", media_dir="/srv/media")
 
 
 def act(client: Client, action: str, *rows: Node) -> str:
@@ -50,9 +51,6 @@ def test_draining_many_tells_which_were_draining_already(admin_user: User, nodes
 
 
 def test_a_node_in_trouble_is_named_with_its_trouble(admin_user: User, nodes: tuple[Node, Node]) -> None:
-    Path(nodes[0].media_dir).mkdir()
-    Path(nodes[1].media_dir).write_text("a file where the folder should be")
-
     page = act(client_of(admin_user), "check", *nodes)
 
     assert "1 fine, 1 to check (b: " in page

@@ -51,7 +51,7 @@ def start(channel: Channel, *, now: datetime, by: str) -> Outcome:
     is_ours = bool(Channel.objects.filter(pk=channel.pk, is_wanted=False).update(is_wanted=True))
     channel.refresh_from_db()
     if channel.state in {State.ERROR, State.OFF_AIR}:
-        changes = {"attempts": 0, "next_attempt_at": None, "error": ""}
+        changes: dict[str, Any] = {"attempts": 0, "next_attempt_at": None, "error": ""}
         is_ours = channel.move(State.STARTING, now=now, by=by, **changes) or is_ours
     wake_scheduler()
     _drive(channel, lambda: channel.state in {State.ON_AIR, State.ERROR})
