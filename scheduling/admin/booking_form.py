@@ -21,9 +21,9 @@ from station.clock import database_now
 class NotSaved(Exception):
     """The form was fine, but the booking was refused when it was saved."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: Outcome, about: Booking | Recorder) -> None:
         super().__init__(outcome.text)
-        self.outcome = outcome
+        self.outcome, self.about = outcome, about
 
 
 class BookingForm(forms.ModelForm):
@@ -99,14 +99,16 @@ class BookingForm(forms.ModelForm):
     def book(self, by: str) -> Booking:
         """Make or change the booking, with its audit entry. Raises NotSaved."""
         cleaned = self.cleaned_data
+        about: Booking | Recorder
         if self.instance.pk is None:
+            about = cleaned["recorder"]
             window = {"starts_at": cleaned["starts_at"], "ends_at": cleaned["ends_at"]}
-            outcome = controls.book(cleaned["recorder"], by=by, title=cleaned["title"], **window)
+            outcome = controls.book(about, by=by, title=cleaned["title"], **window)
         else:
-            stored = Booking.objects.select_related("recorder").get(pk=self.instance.pk)
-            outcome = controls.change(stored, by=by, title=cleaned.get("title"), **self._changes())
+            about = Booking.objects.select_related("recorder").get(pk=self.instance.pk)
+            outcome = controls.change(about, by=by, title=cleaned.get("title"), **self._changes())
         if not outcome.is_done:
-            raise NotSaved(outcome)
+            raise NotSaved(outcome, about)
         made = outcome.target if isinstance(outcome.target, Booking) else self.instance
         self.instance.pk, self.instance._state.adding = made.pk, False
         self.instance.refresh_from_db()

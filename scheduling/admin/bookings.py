@@ -117,11 +117,8 @@ class BookingAdmin(BookingFacts, Operated, MachineAdmin):
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except NotSaved as refusal:  # raised out of the transaction, which is rolled back with its audit entry
-            outcome = refusal.outcome
-            about = Booking.objects.filter(pk=object_id or 0).first() or outcome.target
-            if about is not None:
-                what = "change" if object_id else "add"
-                audit.record(who(request), what, about, note=outcome.text, result=outcome.result)
+            outcome, what = refusal.outcome, "change" if object_id else "add"
+            audit.record(who(request), what, refusal.about, note=outcome.text, result=outcome.result)
             setattr(request, REFUSED, outcome)
             return super().changeform_view(request, object_id, form_url, extra_context)
 
