@@ -14,8 +14,8 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from jobs.badges import outcome_badge
 from jobs.models import Job, Run
-from jobs.runs import queue
-from station import audit
+from jobs.runs import controls, queue
+from station.admin.base import who
 from station.badges import stamp
 from station.clock import database_now, house_zone, spoken
 from station.rights import only_visible
@@ -63,7 +63,7 @@ class SpanForm(forms.Form):
 def backfill_page(request: HttpRequest, pk: int) -> HttpResponse:
     """First which runs would be made, then, by another button, make them (J-05)."""
     job = get_object_or_404(only_visible(Job.objects.all(), request.user, "jobs.view_job"), pk=pk)
-    if not request.user.has_perm("jobs.operate_job"):
+    if not controls.backfill.may(request.user, job):
         raise PermissionDenied
     now = database_now()
     initial = {"first": _local(now - timedelta(days=1)), "last": _local(now)}
@@ -87,10 +87,9 @@ def backfill_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _fill_in(request: HttpRequest, job: Job, form: SpanForm) -> HttpResponse:
-    by = str(request.user.get_username())
-    made = queue.backfill(job, form.cleaned_data["scope"], *form.span(), by=by)
-    audit.record(by, "backfill", job, note=f"{len(made)} runs")
-    messages.success(request, f"{len(made)} runs of {job} are queued, behind everything current.")
+    first, last = form.span()
+    outcome = controls.backfill(job, by=who(request), scope=form.cleaned_data["scope"], first=first, last=last)
+    messages.add_message(request, messages.SUCCESS if outcome.is_good else messages.WARNING, outcome.text)
     return redirect("admin:jobs_job_change", job.pk)
 
 

@@ -4,20 +4,15 @@ from datetime import datetime
 
 from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
-from ninja.errors import HttpError
 from pydantic import AwareDatetime, Field
 
-from scheduling.bookings.changing import NotPossible
-from scheduling.bookings.making import BookingRefused, book
+from scheduling.bookings.controls import book
 from scheduling.models import Booking, Recorder
 from scheduling.recording import controls
-from station import audit
-from station.api_support import CONFLICT, MOST_ROWS, Answer, check, one, told, visible
-from station.clock import database_now, house_time
+from station.api_support import MOST_ROWS, Answer, answer, carry_out, one, visible
 
 recorders = Router(tags=["recorders"])
 bookings = Router(tags=["bookings"])
-OPERATE = "scheduling.operate_recorder"
 
 
 class RecorderOut(Schema):
@@ -61,10 +56,6 @@ class Extension(Schema):
     minutes: float = Field(gt=0, le=24 * 60)
 
 
-def by(request: HttpRequest) -> str:
-    return f"{request.user.get_username()} (API)"
-
-
 def recorder_out(recorder: Recorder) -> RecorderOut:
     booking = controls.running_booking(recorder)
     return RecorderOut(
@@ -104,16 +95,12 @@ def get_recorder(request: HttpRequest, pk: int) -> RecorderOut:
 
 @recorders.post("/{pk}/start", response=Answer)
 def start(request: HttpRequest, pk: int) -> Answer:
-    recorder = one(Recorder.objects.all(), request, pk)
-    check(request, OPERATE, recorder)
-    return told(controls.start_now(recorder, by=by(request)))
+    return answer(request, controls.start_now, one(Recorder.objects.all(), request, pk))
 
 
 @recorders.post("/{pk}/stop", response=Answer)
 def stop(request: HttpRequest, pk: int) -> Answer:
-    recorder = one(Recorder.objects.all(), request, pk)
-    check(request, OPERATE, recorder)
-    return told(controls.stop_now(recorder, by=by(request)))
+    return answer(request, controls.stop_now, one(Recorder.objects.all(), request, pk))
 
 
 @bookings.get("/", response=list[BookingOut])
@@ -136,45 +123,26 @@ def get_booking(request: HttpRequest, pk: int) -> BookingOut:
 def make_booking(request: HttpRequest, wanted: BookingIn) -> Status[BookingOut]:
     """409 names who has the recorder and when it is free."""
     recorder = one(Recorder.objects.all(), request, wanted.recorder)
-    check(request, OPERATE, recorder)
-    now = database_now()
-    if wanted.ends_at <= now:
-        raise HttpError(CONFLICT, "That window is over.")
-    try:
-        booking = book(recorder, wanted.starts_at, wanted.ends_at, now=now, by=by(request), title=wanted.title)
-    except BookingRefused as refusal:
-        free = f" Free from {house_time(refusal.free_at)}." if refusal.free_at else ""
-        raise HttpError(CONFLICT, f"{refusal}{free}") from refusal
-    audit.record(by(request), "add", booking, after=audit.values_of(booking))
+    window = {"starts_at": wanted.starts_at, "ends_at": wanted.ends_at}
+    booking = carry_out(request, book, recorder, title=wanted.title, **window).target
+    assert isinstance(booking, Booking)
     return Status(201, booking_out(booking))
 
 
 @bookings.post("/{pk}/cancel", response=Answer)
 def cancel(request: HttpRequest, pk: int) -> Answer:
-    booking = _operable(request, pk)
-    if not controls.cancel_booking(booking, by=by(request)):
-        raise HttpError(CONFLICT, f"{booking} is {booking.state_word}.")
-    audit.record(by(request), "cancel", booking, after={"state": booking.state})
-    return Answer(text=f"{booking} is {booking.state_word}.")
+    return answer(request, controls.cancel_booking, _booking(request, pk))
 
 
 @bookings.post("/{pk}/stop", response=Answer)
 def stop_booking(request: HttpRequest, pk: int) -> Answer:
-    return told(controls.stop_booking(_operable(request, pk), by=by(request)))
+    return answer(request, controls.stop_booking, _booking(request, pk))
 
 
 @bookings.post("/{pk}/extend", response=Answer)
 def extend(request: HttpRequest, pk: int, more: Extension) -> Answer:
-    booking = _operable(request, pk)
-    try:
-        controls.extend_booking(booking, more.minutes, by=by(request))
-    except (BookingRefused, NotPossible) as refusal:
-        raise HttpError(CONFLICT, str(refusal)) from refusal
-    audit.record(by(request), "extend", booking, after={"ends_at": booking.ends_at.isoformat()})
-    return Answer(text=f"{booking} ends {house_time(booking.ends_at)} now.")
+    return answer(request, controls.extend_booking, _booking(request, pk), minutes=more.minutes)
 
 
-def _operable(request: HttpRequest, pk: int) -> Booking:
-    booking = one(Booking.objects.select_related("recorder", "recorder__project"), request, pk)
-    check(request, OPERATE, booking.recorder)
-    return booking
+def _booking(request: HttpRequest, pk: int) -> Booking:
+    return one(Booking.objects.select_related("recorder", "recorder__project"), request, pk)

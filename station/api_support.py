@@ -11,18 +11,22 @@ from ninja import Schema
 from ninja.errors import HttpError
 
 from station import audit
+from station.actions import Action, Outcome
+from station.clock import house_time
 from station.models import Project
 from station.rights import only_visible, projects_with
 
 Row = TypeVar("Row", bound=models.Model)
 FORBIDDEN, CONFLICT, UNPROCESSABLE = 403, 409, 422
 MOST_ROWS = 200
+NO_PERMISSION = "You may see it, but not do that."
 
 
 class Answer(Schema):
     """The result of a call, as a sentence."""
 
     text: str
+    details: dict[str, Any] = {}
 
 
 def visible(rows: models.QuerySet[Row], request: HttpRequest) -> models.QuerySet[Row]:
@@ -39,14 +43,28 @@ def one(rows: models.QuerySet[Row], request: HttpRequest, pk: int) -> Row:
 
 def check(request: HttpRequest, permission: str, row: models.Model) -> None:
     if not request.user.has_perm(permission, row):
-        raise HttpError(FORBIDDEN, "You don't have permission to do that.")
+        raise HttpError(FORBIDDEN, NO_PERMISSION)
 
 
-def told(outcome: Any) -> Answer:
-    """The reply to an action such as Start or Stop: its sentence, or 409 with the reason."""
+def by(request: HttpRequest) -> str:
+    return f"{request.user.get_username()} (API)"
+
+
+def carry_out(request: HttpRequest, action: Action, row: models.Model, **values: Any) -> Outcome:
+    """Do what the button does. 403 for what the person may not do, 409 with the sentence unless all went well."""
+    if not action.may(request.user, row):
+        raise HttpError(FORBIDDEN, NO_PERMISSION)
+    outcome = action(row, by=by(request), **values)
     if not outcome.is_good:
-        raise HttpError(CONFLICT, outcome.text)
-    return Answer(text=outcome.text)
+        free = outcome.details.get("free_at")
+        raise HttpError(CONFLICT, f"{outcome.text} Free from {house_time(free)}." if free else outcome.text)
+    return outcome
+
+
+def answer(request: HttpRequest, action: Action, row: models.Model, **values: Any) -> Answer:
+    """The same, answered with the sentence."""
+    outcome = carry_out(request, action, row, **values)
+    return Answer(text=outcome.text, details=dict(outcome.details))
 
 
 def project_of(request: HttpRequest, slug: str, permission: str) -> Project:
@@ -75,7 +93,7 @@ def store(
         raise HttpError(UNPROCESSABLE, "; ".join(_faults(error, where))) from error
     with transaction.atomic():
         row.save(update_fields=fields)
-        audit.record(f"{request.user.get_username()} (API)", verb, row, before=before, after=audit.values_of(row))
+        audit.record(by(request), verb, row, before=before, after=audit.values_of(row))
 
 
 def remove(request: HttpRequest, row: models.Model) -> None:
@@ -84,7 +102,7 @@ def remove(request: HttpRequest, row: models.Model) -> None:
     check(request, f"{meta.app_label}.delete_{meta.model_name}", row)
     try:
         with transaction.atomic():
-            audit.record(f"{request.user.get_username()} (API)", "delete", row, before=audit.values_of(row))
+            audit.record(by(request), "delete", row, before=audit.values_of(row))
             row.delete()
     except models.ProtectedError as error:
         needed = ", ".join(sorted({str(each) for each in error.protected_objects})[:3])

@@ -37,14 +37,16 @@ def record(
     after: dict[str, Any] | None = None,
     note: str = "",
     sealed_changed: bool = False,
+    result: str = AuditEntry.Result.DONE,
 ) -> AuditEntry:
-    """Store who did what; of before and after only what differs is kept."""
+    """Store who did what and what came of it; of before and after only what differs is kept."""
     before, after = before or {}, after or {}
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     return AuditEntry.objects.create(
         at=database_now(),
         who=who,
         what=what,
+        result=result,
         subject=subject_of(instance),
         subject_name=str(instance)[:200],
         project=getattr(instance, "project", None),

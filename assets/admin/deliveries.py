@@ -6,29 +6,18 @@ from urllib.parse import urlsplit
 from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from unfold.admin import TabularInline
-from unfold.decorators import action, display
+from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from assets.delivery import deliveries
+from assets.delivery import controls
 from assets.models import Delivery, DeliveryAttempt, DeliveryEvent, Destination
-from station.admin.base import (
-    EventInline,
-    MachineAdmin,
-    ReadOnlyRights,
-    StationAdmin,
-    VisibleFilter,
-    dialog,
-    who,
-)
-from station.admin.operating import Operated
+from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter
+from station.admin.buttons import BulkAction, Button, Operated
 from station.badges import stamp
-from station.clock import database_now
 from station.rights import only_visible
-
-State = Delivery.State
 
 
 def _server_of(config: Any) -> tuple[str, str]:
@@ -106,18 +95,28 @@ class DeliveryEventInline(EventInline):
 
 @admin.register(Delivery)
 class DeliveryAdmin(Operated, ReadOnlyRights, MachineAdmin):
-    operate_permission = "assets.operate_asset"
-    possible = {
-        "again": (State.DELIVERED, State.GIVEN_UP, State.FAILED),
-        "give_up": (State.PENDING, State.FAILED),
-    }
     list_display = ["asset", "destination", "state_shown", "attempts", "next_shown", "external_id", "error_shown"]
     list_filter = ["state", ("destination", VisibleFilter)]
     list_select_related = ["asset", "destination"]
     search_fields = ["asset__title", "destination__name", "external_id"]
     inlines = [AttemptInline, DeliveryEventInline]
-    actions = ["again_selected"]
-    actions_detail = ["again", "give_up"]
+    buttons = [
+        Button(
+            controls.again,
+            "refresh",
+            "Deliver it again?",
+            "With a fresh count of attempts; the other side sees an update.",
+            submit="Deliver",
+        ),
+        Button(
+            controls.give_up,
+            "cancel",
+            "Give it up?",
+            "It is not tried any more, until somebody delivers it again.",
+            variant=ActionVariant.DANGER,
+        ),
+    ]
+    bulk_actions = [BulkAction(controls.again, "on their way again")]
     fields = ["asset", "destination", "state_shown", "attempts", "next_shown", "external_id", "key", "delivered_at"]
     fields += ["error", "requested_by", "created_at"]
     readonly_fields = ["state_shown", "next_shown", "error_shown"]
@@ -135,36 +134,3 @@ class DeliveryAdmin(Operated, ReadOnlyRights, MachineAdmin):
     @display(description="Error")
     def error_shown(self, obj: Delivery) -> str:
         return obj.error[:120] or "–"
-
-    @action(
-        description="Deliver again",
-        icon="refresh",
-        permissions=["again"],
-        url_path="again",
-        dialog=dialog("Deliver it again?", "With a fresh count of attempts; the other side sees an update.", "Deliver"),
-    )
-    def again(self, request: HttpRequest, form: Any, object_id: int) -> HttpResponse:
-        return self.do(request, object_id, "again", lambda delivery: self._again(request, delivery))
-
-    @action(
-        description="Give up",
-        icon="cancel",
-        permissions=["give_up"],
-        url_path="give-up",
-        variant=ActionVariant.DANGER,
-        dialog=dialog("Give it up?", "It is not tried any more, until somebody delivers it again.", "Give up"),
-    )
-    def give_up(self, request: HttpRequest, form: Any, object_id: int) -> HttpResponse:
-        def act(delivery: Delivery) -> tuple[bool, str]:
-            note = f"given up by {who(request)}"
-            return deliveries.give_up(delivery, now=database_now(), by=who(request), note=note), "given up"
-
-        return self.do(request, object_id, "give_up", act)
-
-    @admin.action(description="Deliver again", permissions=["operate"])
-    def again_selected(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
-        self.do_all(request, queryset, "again", lambda delivery: self._again(request, delivery), "on their way again")
-
-    def _again(self, request: HttpRequest, delivery: Delivery) -> tuple[bool, str]:
-        is_moved = deliveries.again(delivery, now=database_now(), by=who(request))
-        return is_moved, "it is on its way again" if is_moved else f"it is {delivery.state_word}"

@@ -3,23 +3,20 @@
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import action, display
+from unfold.decorators import display
 
 from assets.admin.asset_facts import megabytes
-from assets.intake import imports
+from assets.intake.controls import again
 from assets.models import Import, ImportEvent, WatchFolder
 from jobs.models import Run
-from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter, dialog, who
-from station.admin.operating import Operated
+from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter
+from station.admin.buttons import Button, Operated
 from station.badges import stamp
-from station.clock import database_now
 from station.database.notify import wake_scheduler
-
-State = Import.State
 
 
 class ImportEventInline(EventInline):
@@ -28,8 +25,6 @@ class ImportEventInline(EventInline):
 
 @admin.register(Import)
 class ImportAdmin(Operated, ReadOnlyRights, MachineAdmin):
-    operate_permission = "assets.operate_asset"
-    possible = {"again": (State.REFUSED,)}
     list_display = [
         "name",
         "state_shown",
@@ -45,7 +40,9 @@ class ImportAdmin(Operated, ReadOnlyRights, MachineAdmin):
     list_select_related = ["project", "asset"]
     search_fields = ["name", "source"]
     inlines = [ImportEventInline]
-    actions_detail = ["again"]
+    buttons = [
+        Button(again, "refresh", "Try it again?", "The file is read once more, if it is still there."),
+    ]
     fields = ["name", "state_shown", "progress_shown", "error", "asset_shown", "size_shown", "way", "project", "source"]
     fields += ["watch_folder", "requested_by", "created_at"]
     readonly_fields = ["state_shown", "progress_shown", "size_shown", "asset_shown", "error_shown"]
@@ -72,20 +69,6 @@ class ImportAdmin(Operated, ReadOnlyRights, MachineAdmin):
     @display(description="Why not")
     def error_shown(self, obj: Import) -> str:
         return obj.error[:200] or "–"
-
-    @action(
-        description="Try again",
-        icon="refresh",
-        permissions=["again"],
-        url_path="again",
-        dialog=dialog("Try it again?", "The file is looked into once more, if it is still there.", "Try again"),
-    )
-    def again(self, request: HttpRequest, form: Any, object_id: int) -> HttpResponse:
-        def act(row: Import) -> tuple[bool, str]:
-            is_moved = imports.again(row, now=database_now(), by=who(request))
-            return is_moved, "it is tried again" if is_moved else "its file is no longer there"
-
-        return self.do(request, object_id, "again", act)
 
 
 @admin.register(WatchFolder)

@@ -17,6 +17,7 @@ from assets.files.locations import imports_dir
 from assets.models import Import, WatchFolder
 from jobs.models import Run
 from jobs.runs.queue import enqueue
+from station.actions import Refusal
 from station.alerts import raise_alert
 from station.models import Project
 from station.states import SCHEDULER
@@ -39,7 +40,7 @@ class ImportOrder:
     import_id: int
 
 
-class NotTaken(Exception):
+class NotTaken(Refusal):
     """The file is not taken; the text says why."""
 
 

@@ -22,6 +22,7 @@ from assets.library.file_deletion import delete_files
 from assets.library.usage import Use, uses_of
 from assets.models import Asset, Delivery, RetentionRule
 from jobs.runs.queue import cancel_of
+from station.actions import Refusal
 from station.states import SCHEDULER
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ DEFAULT_TRASH = timedelta(days=7)
 LEAST_TRASH, LEAST_TRASH_BY_HAND = timedelta(hours=1), timedelta(days=1)
 
 
-class NotPossible(Exception):
+class NotPossible(Refusal):
     """It cannot be done; the text says why."""
 
 

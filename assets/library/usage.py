@@ -15,9 +15,10 @@ from django.db import transaction
 from django.utils.module_loading import import_string
 
 from assets.models import Asset, Delivery
+from station.actions import Refusal
 
 
-class NotPossible(Exception):
+class NotPossible(Refusal):
     """It cannot be done; the text says why."""
 
 
@@ -54,14 +55,12 @@ def uses_of(asset_ids: Iterable[int]) -> dict[int, list[Use]]:
 
 def withdraw(asset: Asset, *, reason: str, now: datetime, by: str, replacement: Asset | None = None) -> int:
     """Nobody may use it from now on. With a replacement, every place that uses it gets that; answers how many."""
-    if asset.withdrawn_at is not None:
-        raise NotPossible(f"{asset} is withdrawn already.")
     if replacement is not None:
         _check_replacement(asset, replacement)
     with transaction.atomic():
-        Asset.objects.filter(pk=asset.pk).update(
-            withdrawn_at=now, withdrawn_by=by, withdraw_reason=reason[:200], replacement=replacement
-        )
+        changes = {"withdrawn_at": now, "withdrawn_by": by, "withdraw_reason": reason[:200]}
+        if not Asset.objects.filter(pk=asset.pk, withdrawn_at=None).update(replacement=replacement, **changes):
+            raise NotPossible(f"{asset} is withdrawn already.")
         asset.refresh_from_db()
         instead = f", {replacement} instead" if replacement else ""
         asset.remark(f"withdrawn: {reason}{instead}", now=now, by=by)
@@ -85,9 +84,9 @@ def replace_everywhere(asset: Asset, replacement: Asset, *, now: datetime, by: s
 
 def restore(asset: Asset, *, now: datetime, by: str) -> None:
     """It may be used again. What was put in its place stays there."""
-    if asset.withdrawn_at is None:
+    changes = {"withdrawn_at": None, "withdrawn_by": "", "withdraw_reason": "", "replacement": None}
+    if not Asset.objects.filter(pk=asset.pk, withdrawn_at__isnull=False).update(**changes):
         raise NotPossible(f"{asset} is not withdrawn.")
-    Asset.objects.filter(pk=asset.pk).update(withdrawn_at=None, withdrawn_by="", withdraw_reason="", replacement=None)
     asset.refresh_from_db()
     asset.remark("may be used again", now=now, by=by)
 

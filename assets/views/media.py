@@ -5,7 +5,9 @@ same as what does not exist.
 """
 
 import re
+from datetime import datetime
 from pathlib import Path
+from urllib.parse import urljoin
 
 from django.conf import settings
 from django.core import signing
@@ -20,6 +22,7 @@ from assets.views import byte_ranges
 from nodes import workloads
 from nodes.workloads.media_worker_client import WorkerSilent, fetch_preview
 from scheduling.models import Booking
+from station.actions import Outcome, action, done
 from station.rights import only_visible
 
 TYPES = {
@@ -84,6 +87,18 @@ def link_to(asset: Asset, name: str) -> str:
     """A link that works without a login until it expires. Segments of a playlist lie beside it."""
     grant = signing.dumps({"asset": asset.pk}, salt=SALT)
     return reverse("media-linked", args=[grant, name])
+
+
+def _is_linkable(asset: Asset) -> bool:
+    return asset.state != Asset.State.DELETED and not asset.is_trashed and not asset.withdrawn_at
+
+
+@action("link", "Link for a player", permission="assets.operate_asset", when=_is_linkable)
+def make_link(asset: Asset, *, now: datetime, by: str, base: str) -> Outcome:
+    """The link itself is for the person alone: whoever has it can watch."""
+    name = "index.m3u8" if asset.state == Asset.State.LIVE else locations.PROXY
+    hours = settings.MEDIA_LINK_HOURS
+    return done(f"{asset}: the link works for {hours} hours.", shown_once=urljoin(base, link_to(asset, name)))
 
 
 def _granted(grant: str) -> Asset:

@@ -22,9 +22,9 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from assets.files.locations import NoRoom, check_room, imports_dir
 from assets.intake import imports
+from assets.intake.controls import bring
 from assets.library import retention
 from assets.models import Asset, Import, RetentionRule
-from station import audit
 from station.admin.base import who
 from station.badges import stamp
 from station.clock import database_now
@@ -99,8 +99,7 @@ def _import_media(request: HttpRequest) -> HttpResponse:
     if not uploads:
         return _show(request, form, "Choose at least one file.")
     for upload in uploads:
-        row = take_upload(upload, form.cleaned_data["project"], who(request))
-        audit.record(who(request), "import", row)
+        take_upload(upload, form.cleaned_data["project"], who(request))
     words = ngettext("%d file is being imported.", "%d files are being imported.", len(uploads)) % len(uploads)
     messages.success(request, words)
     return redirect("admin:assets_import_changelist")
@@ -114,10 +113,8 @@ def take_upload(upload: UploadedFile, project: Project, by: str) -> Import:
     stored: Any = upload.file
     stored.flush()
     os.link(stored.name, path)  # its first name goes when the request ends
-    row = imports.bring(
-        path, project=project, way=Import.Way.UPLOAD, now=database_now(), by=by, name=str(upload.name or "upload")
-    )
-    assert row is not None  # the folder is new
+    row = bring(project, by=by, path=path, way=Import.Way.UPLOAD, name=str(upload.name or "upload")).target
+    assert isinstance(row, Import)  # the folder is new, so this file was never asked for
     return row
 
 

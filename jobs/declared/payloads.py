@@ -6,10 +6,12 @@ import types
 from datetime import datetime
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from station.actions import Refusal
+
 LIMIT_BYTES = 256 * 1024
 
 
-class BadPayload(ValueError):
+class BadPayload(Refusal, ValueError):
     """It does not fit the handler's dataclass; the text says where."""
 
 

@@ -151,14 +151,16 @@ def note_trouble(job: Job, error: Exception, now: datetime, *, is_plannable: boo
     )
 
 
-def pause(job: Job, *, now: datetime, by: str) -> int:
+def pause(job: Job, *, now: datetime, by: str) -> int | None:
     """J-20: nothing of it starts from now on, except by hand.
 
-    It keeps its place: what was planned and not begun is planned again when it is resumed. Answers how many were.
+    It keeps its place: what was planned and not begun is planned again when it is resumed. Answers how many were, or
+    None if it was paused already.
     """
     with transaction.atomic():
         Job.objects.select_for_update(no_key=True).get(pk=job.pk)
-        Job.objects.filter(pk=job.pk).update(is_paused=True, paused_by=by)
+        if not Job.objects.filter(pk=job.pk, is_paused=False).update(is_paused=True, paused_by=by):
+            return None
         job.is_paused, job.paused_by = True, by
         return _take_back(job)
 
@@ -182,11 +184,13 @@ def _take_back(job: Job, after: datetime | None = None) -> int:
     return len(rows)
 
 
-def resume(job: Job, *, now: datetime, by: str) -> None:
-    """It goes on where it stood; what came due in between is caught up as the job says."""
+def resume(job: Job, *, now: datetime, by: str) -> bool:
+    """It continues where it stood; what came due in between is caught up as the job says. False if not paused."""
     with transaction.atomic():
         Job.objects.select_for_update(no_key=True).get(pk=job.pk)
-        Job.objects.filter(pk=job.pk).update(is_paused=False, paused_by="")
+        if not Job.objects.filter(pk=job.pk, is_paused=True).update(is_paused=False, paused_by=""):
+            return False
         job.is_paused, job.paused_by = False, ""
         wake_workers()
         wake_scheduler()
+        return True

@@ -19,6 +19,7 @@ from jobs.declared.declarations import JobSpec, registry
 from jobs.declared.payloads import dump
 from jobs.declared.registration import upsert
 from jobs.models import Job, Run
+from station.actions import Refusal
 from station.clock import database_now, is_pretended
 from station.database.notify import RUNS_CHANNEL, wake_workers
 
@@ -29,7 +30,7 @@ BACKFILL_PRIORITY = -100
 BACKFILL_LIMIT = 1000
 
 
-class NotQueued(Exception):
+class NotQueued(Refusal):
     """It cannot be queued or started; the text says why."""
 
 

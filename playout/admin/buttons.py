@@ -1,25 +1,20 @@
-"""The buttons of a channel's page: each a POST with a confirmation, answered in words."""
+"""The buttons of a channel's page."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django import forms
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest
 from django.utils import timezone
-from unfold.decorators import action
+from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
 from assets.models import Asset
 from playout.channels import controls
-from playout.lists.insertion import Wish
 from playout.lists.rundown import lists_of
 from playout.models import Channel, PlaylistItem
-from station.admin.base import dialog, who
+from station.admin.buttons import Button
 
 CLIPS_OFFERED = 300
-Act = Callable[[HttpRequest, Channel, dict[str, Any]], controls.Outcome]
 
 
 class CueForm(BaseDialogForm):
@@ -50,46 +45,77 @@ class InsertForm(BaseDialogForm):
             self.fields["asset"].queryset = Asset.objects.filter(pk__in=[row.pk for row in newest]).order_by("-pk")
 
 
-def button(word: str, label: str, icon: str, title: str, text: str, **more: Any) -> Any:
-    """One transport button: POST, with a confirmation, answered in words."""
-
-    def press(self: Any, request: HttpRequest, form: forms.Form, object_id: int) -> Any:
-        return self.operate(request, object_id, lambda channel: controls.do(word, channel, by=who(request)))
-
-    press.__name__ = f"{word}_channel"  # unfold finds actions by it
-    return action(
-        description=label,
-        icon=icon,
-        permissions=[word],
-        url_path=word.replace("_", "-"),
-        dialog=dialog(title, text, label),
-        **more,
-    )(press)
-
-
-def form_button(word: str, icon: str, title: str, text: str, form_class: type[forms.Form], act: Act) -> Any:
-    """One that asks something in its dialog; `act` gets what was answered."""
-
-    def press(self: Any, request: HttpRequest, form: forms.Form, object_id: int) -> Any:
-        return self.operate(request, object_id, lambda channel: act(request, channel, form.cleaned_data))
-
-    press.__name__ = f"{word}_channel"  # unfold finds actions by it
-    label = word.capitalize()
-    return action(
-        description=f"{label}…",
-        icon=icon,
-        permissions=[word],
-        url_path=word,
-        dialog={**dialog(title, text, label), "form_class": form_class},
-    )(press)
-
-
-def cue(request: HttpRequest, channel: Channel, told: dict[str, Any]) -> controls.Outcome:
-    return controls.command(channel, "cue", by=who(request), item=told["item"], take=told["take"])
-
-
-def insert(request: HttpRequest, channel: Channel, told: dict[str, Any]) -> controls.Outcome:
-    """It changes the list, so it needs that right, too."""
-    if not request.user.has_perm("playout.change_playlist", channel):
-        raise PermissionDenied
-    return controls.insert(channel, Wish(told["asset"]), by=who(request), take=told["take"])
+BUTTONS = [
+    Button(
+        controls.start,
+        "play_circle",
+        "Put the channel on air?",
+        "It plays its list to all its outputs until somebody stops it.",
+        name="start_channel",
+        path="start",
+        variant=ActionVariant.PRIMARY,
+    ),
+    Button(
+        controls.stop,
+        "stop_circle",
+        "Take the channel off air?",
+        "Nothing is sent any more, to any output.",
+        name="stop_channel",
+        path="stop",
+        variant=ActionVariant.DANGER,
+    ),
+    Button(
+        controls.play,
+        "play_arrow",
+        "Play on?",
+        "The list continues where it was paused.",
+        name="play_channel",
+        path="play",
+    ),
+    Button(
+        controls.pause,
+        "pause",
+        "Pause?",
+        "The picture freezes, without sound, until Play.",
+        name="pause_channel",
+        path="pause",
+    ),
+    Button(
+        controls.skip,
+        "skip_next",
+        "Skip to the next item?",
+        "What is on ends now; a pause ends, too.",
+        name="skip_channel",
+        path="skip",
+    ),
+    Button(
+        controls.cue,
+        "playlist_play",
+        "Which item is next?",
+        "After it the list continues from there.",
+        submit="Cue",
+        label="Cue…",
+        name="cue_channel",
+        path="cue",
+        form=CueForm,
+    ),
+    Button(
+        controls.insert,
+        "playlist_add",
+        "Which clip?",
+        "It follows what is on, and stays in the list.",
+        submit="Insert",
+        label="Insert…",
+        name="insert_channel",
+        path="insert",
+        form=InsertForm,
+    ),
+    Button(
+        controls.move,
+        "sync_alt",
+        "Move it to another machine?",
+        "It is off air for a few seconds and continues at the right place.",
+        name="move_channel",
+        path="move",
+    ),
+]

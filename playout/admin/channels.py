@@ -1,14 +1,11 @@
 """Channels: what is on, transport, where it goes, how often it was rescued."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.forms import BaseInlineFormSet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -16,10 +13,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from unfold.admin import TabularInline
 from unfold.decorators import display
-from unfold.enums import ActionVariant
 
-from playout.admin.buttons import CueForm, InsertForm, button, cue, form_button, insert
-from playout.channels import controls
+from playout.admin.buttons import BUTTONS
 from playout.channels.outputs import EXAMPLES, ONLY_ONE, TWICE
 from playout.lists.broadcast_days import day_of
 from playout.models import Channel, ChannelEvent, ChannelOutput, Recovery
@@ -31,9 +26,8 @@ from station.admin.base import (
     ReadOnlyRights,
     VisibleFilter,
     named,
-    redirect_after_dialog,
 )
-from station.admin.operating import Operated
+from station.admin.buttons import Operated
 
 State = Channel.State
 DAYS_SHOWN = 7
@@ -88,12 +82,7 @@ class ChannelEventInline(EventInline):
 
 @admin.register(Channel)
 class ChannelAdmin(Operated, MachineAdmin):
-    operate_permission = "playout.operate_channel"
-    possible = {
-        "start": lambda channel: not channel.is_wanted or channel.state == State.ERROR,
-        "stop": lambda channel: channel.is_wanted or channel.state != State.OFF_AIR,
-        **dict.fromkeys(["play", "pause", "skip", "cue", "insert", "move"], (State.ON_AIR,)),
-    }
+    buttons = BUTTONS
     list_display = ["name", "state_shown", "project", "playlist", "picture", "node_shown", "restart_count"]
     list_filter = ["state", ("project", VisibleFilter)]
     list_select_related = ["project", "playlist", "node"]
@@ -101,16 +90,6 @@ class ChannelAdmin(Operated, MachineAdmin):
     autocomplete_fields = ["filler"]
     readonly_fields = ["now", "papers"]
     inlines = [OutputInline, RecoveryInline, ChannelEventInline]
-    actions_detail = [
-        "start_channel",
-        "stop_channel",
-        "play_channel",
-        "pause_channel",
-        "skip_channel",
-        "cue_channel",
-        "insert_channel",
-        "move_channel",
-    ]
     fieldsets = [
         ("Now", {"fields": ["now"]}),
         (None, {"fields": ["name", "project", "playlist", "filler"]}),
@@ -118,40 +97,6 @@ class ChannelAdmin(Operated, MachineAdmin):
         ("Where", {"fields": ["node", "node_labels", "isolation_seconds"]}),
         ("As-run and guide", {"fields": ["papers"]}),
     ]
-    start_channel = button(
-        "start",
-        "Start",
-        "play_circle",
-        "Put the channel on air?",
-        "It plays its list to all its outputs until somebody stops it.",
-        variant=ActionVariant.PRIMARY,
-    )
-    stop_channel = button(
-        "stop",
-        "Stop",
-        "stop_circle",
-        "Take the channel off air?",
-        "Nothing is sent any more, to any output.",
-        variant=ActionVariant.DANGER,
-    )
-    play_channel = button("play", "Play", "play_arrow", "Play on?", "The list goes on where it was paused.")
-    pause_channel = button("pause", "Pause", "pause", "Pause?", "The picture stands, without sound, until Play.")
-    skip_channel = button(
-        "skip", "Skip", "skip_next", "Skip to the next item?", "What is on ends now; a pause ends, too."
-    )
-    cue_channel = form_button(
-        "cue", "playlist_play", "Which item is next?", "After it the list goes on from there.", CueForm, cue
-    )
-    insert_channel = form_button(
-        "insert", "playlist_add", "Which clip?", "It follows what is on, and stays in the list.", InsertForm, insert
-    )
-    move_channel = button(
-        "move",
-        "Move",
-        "sync_alt",
-        "Move it to another machine?",
-        "It is off air for a few seconds and goes on at the right place.",
-    )
 
     def get_fieldsets(self, request: HttpRequest, obj: Channel | None = None) -> Any:
         return self.fieldsets if obj else self.fieldsets[1:-1]
@@ -161,14 +106,6 @@ class ChannelAdmin(Operated, MachineAdmin):
         if isinstance(obj, Channel) and (obj.asrun.exists() or obj.state != State.OFF_AIR):
             return False
         return super().has_delete_permission(request, obj)
-
-    def operate(self, request: HttpRequest, object_id: int, act: Callable[[Channel], controls.Outcome]) -> HttpResponse:
-        channel: Channel = get_object_or_404(self.get_queryset(request), pk=object_id)
-        if not self.has_operate_permission(request, channel):
-            raise PermissionDenied
-        outcome = act(channel)
-        messages.add_message(request, messages.SUCCESS if outcome.is_good else messages.WARNING, outcome.text)
-        return redirect_after_dialog(reverse("admin:playout_channel_change", args=[object_id]))
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """A worker keeps what it was started with; only lists reach it while it runs."""

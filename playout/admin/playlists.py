@@ -4,23 +4,22 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from unfold.admin import TabularInline
-from unfold.decorators import action, display
+from unfold.decorators import display
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminSingleDateWidget, UnfoldAdminTextInputWidget
 
-from playout.lists.copies import DayTaken, copy_to
+from playout.lists.controls import copy
 from playout.lists.list_timing import Plan, on_air_today, plan_of
 from playout.models import Playlist, PlaylistItem
-from station import audit
-from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, dialog, named, redirect_after_dialog, who
+from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, named
+from station.admin.buttons import Button, Operated
 from station.clock.lengths import SecondsField
 from station.rights import only_visible
 
@@ -67,14 +66,26 @@ def _plan(playlist: Playlist) -> Plan:
 
 
 @admin.register(Playlist)
-class PlaylistAdmin(StationAdmin):
+class PlaylistAdmin(Operated, StationAdmin):
     list_display = ["name", "on", "channel", "project", "is_loop", "length_shown", "trouble_shown"]
     list_filter = [("channel", VisibleFilter), ("project", VisibleFilter), "is_loop"]
     list_select_related = ["channel", "project"]
     search_fields = ["name"]
     date_hierarchy = "on"
     inlines = [ItemInline]
-    actions_detail = ["copy_list"]
+    buttons = [
+        Button(
+            copy,
+            "content_copy",
+            "Copy this list to a day",
+            "The same items, for that broadcast day.",
+            submit="Copy",
+            name="copy_list",
+            path="copy",
+            form=DayForm,
+            goes_to_target=True,
+        ),
+    ]
     readonly_fields = ["times_shown"]
     fieldsets = [
         (None, {"fields": ["name", "project", "channel", "on", "is_loop"]}),
@@ -88,32 +99,6 @@ class PlaylistAdmin(StationAdmin):
         super().save_related(request, form, formsets, change)
         if words := on_air_today(form.instance, timezone.now()):
             messages.warning(request, words)
-
-    def has_copy_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Only a list of a channel has another day to be copied to."""
-        row = self.get_queryset(request).filter(pk=obj).first() if not isinstance(obj, Playlist) else obj
-        return row is not None and row.channel_id is not None and self.has_change_permission(request, row)
-
-    @action(
-        description="Copy to…",
-        icon="content_copy",
-        permissions=["copy"],
-        url_path="copy",
-        dialog={
-            **dialog("Copy this list to a day", "The same items, for that broadcast day.", "Copy"),
-            "form_class": DayForm,
-        },
-    )
-    def copy_list(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        playlist = get_object_or_404(self.get_queryset(request), pk=object_id)
-        try:
-            copy = copy_to(playlist, form.cleaned_data["day"])
-        except DayTaken as refusal:
-            messages.warning(request, str(refusal))
-            return redirect_after_dialog(reverse("admin:playout_playlist_change", args=[object_id]))
-        audit.record(who(request), "copy", copy, note=f"from {playlist}")
-        messages.success(request, f"{copy} is there; change it as you like.")
-        return redirect_after_dialog(reverse("admin:playout_playlist_change", args=[copy.pk]))
 
     @display(description="Length")
     def length_shown(self, obj: Playlist) -> str:

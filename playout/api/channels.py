@@ -15,15 +15,12 @@ from nodes.models import Node
 from playout.asrun import exports
 from playout.channels import controls
 from playout.lists.broadcast_days import day_of, is_plannable
-from playout.lists.insertion import Wish
 from playout.models import Channel, ChannelOutput, Playlist, PlaylistItem
-from station.api_support import CONFLICT, UNPROCESSABLE, Answer, check, one, project_of, remove, store, told, visible
+from station.api_support import CONFLICT, UNPROCESSABLE, Answer, answer, check, one, project_of, remove, store, visible
 from worker.wire import codec
 from worker.wire.status import PlayoutStatus
 
 channels = Router(tags=["channels"])
-OPERATE = "playout.operate_channel"
-BY = "API"
 
 
 class ChannelOut(Schema):
@@ -102,10 +99,6 @@ def channel_out(channel: Channel) -> ChannelOut:
     )
 
 
-def by(request: HttpRequest) -> str:
-    return f"{request.user.get_username()} ({BY})"
-
-
 @channels.get("/", response=list[ChannelOut])
 def list_channels(request: HttpRequest) -> list[ChannelOut]:
     """All you may see."""
@@ -166,20 +159,16 @@ def _write(request: HttpRequest, channel: Channel, wanted: ChannelChange, verb: 
 def cue(request: HttpRequest, pk: int, cued: CueIn) -> Answer:
     """This item next; with `take`, now."""
     channel = one(Channel.objects.all(), request, pk)
-    check(request, OPERATE, channel)
     item = one(PlaylistItem.objects.all(), request, cued.item)
-    return told(controls.command(channel, "cue", by=by(request), item=item, take=cued.take))
+    return answer(request, controls.cue, channel, item=item, take=cued.take)
 
 
 @channels.post("/{pk}/insert", response=Answer)
 def insert(request: HttpRequest, pk: int, wanted: InsertIn) -> Answer:
     """A clip into the list behind what is on; with `take`, now. It needs the right to change the list, too."""
     channel = one(Channel.objects.all(), request, pk)
-    check(request, OPERATE, channel)
-    check(request, "playout.change_playlist", channel)
     asset = one(Asset.objects.all(), request, wanted.asset)
-    wish = Wish(asset, wanted.in_seconds, wanted.out_seconds)
-    return told(controls.insert(channel, wish, by=by(request), take=wanted.take))
+    return answer(request, controls.insert, channel, **{**wanted.dict(), "asset": asset})
 
 
 @channels.get("/{pk}/as-run")
@@ -196,6 +185,4 @@ def as_run(request: HttpRequest, pk: int, day: date | None = None) -> dict[str, 
 @channels.post("/{pk}/{word}", response=Answer)
 def steer(request: HttpRequest, pk: int, word: Literal["start", "stop", "play", "pause", "skip", "move"]) -> Answer:
     """What the buttons do. 409 with the reason where it cannot be done."""
-    channel = one(Channel.objects.all(), request, pk)
-    check(request, OPERATE, channel)
-    return told(controls.do(word, channel, by=by(request)))
+    return answer(request, controls.TRANSPORT[word], one(Channel.objects.all(), request, pk))

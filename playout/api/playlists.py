@@ -15,7 +15,7 @@ from playout.lists.rundown import MOST_ITEMS
 from playout.models import Channel, Playlist, PlaylistItem
 from scheduling.models import Recorder
 from station import audit
-from station.api_support import check, one, project_of, remove, store, visible
+from station.api_support import by, check, one, project_of, remove, store, visible
 
 playlists = Router(tags=["playlists"])
 
@@ -119,7 +119,7 @@ def put_items(request: HttpRequest, pk: int, wanted: ItemsIn) -> PlaylistDetail:
         items.append(item)
     with transaction.atomic():
         for row in keep_known(playlist, items):
-            audit.record(f"{request.user.get_username()} (API)", "delete", row, before=audit.values_of(row))
+            audit.record(by(request), "delete", row, before=audit.values_of(row))
             row.delete()
         for item in items:
             verb, where = "change" if item.pk else "add", f"item {item.position + 1}"

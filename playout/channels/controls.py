@@ -6,11 +6,13 @@ words without any scheduler. The others are words to the worker, passed on at on
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
+from assets.models import Asset
 from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.workloads.media_worker_client import WorkerRefused, WorkerSilent, fetch, tell
@@ -21,124 +23,168 @@ from playout.lists.insertion import CannotInsert, Wish, insert_behind
 from playout.lists.rundown import rundown_of
 from playout.models import Channel, PlaylistItem, Recovery
 from scheduling.recording.controls import sentence
-from station import audit
+from station.actions import Outcome, Refusal, action, done, nothing, refused
 from station.clock import database_now
 from station.database.notify import wake_scheduler
 from worker.wire.commands import Command, Cue, Pause, Play, Skip
 from worker.wire.status import PlayoutStatus
 
 State = Channel.State
+OPERATE = "playout.operate_channel"
 WORDS = {"play": "plays", "pause": "is paused", "skip": "goes on to the next item", "cue": "has its next item"}
 
-TRANSPORT: dict[str, type[Command]] = {"play": Play, "pause": Pause, "skip": Skip}
+COMMANDS: dict[str, type[Command]] = {"play": Play, "pause": Pause, "skip": Skip}
+ON_AIR = (State.ON_AIR,)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What to tell the person. `is_good` decides the colour of the message."""
-
-    is_good: bool
-    text: str
+def is_startable(channel: Channel) -> bool:
+    return not channel.is_wanted or channel.state == State.ERROR
 
 
-def do(word: str, channel: Channel, *, by: str) -> Outcome:
-    """What a button or a call is named after."""
-    acts: dict[str, Callable[..., Outcome]] = {"start": start, "stop": stop, "move": move}
-    return acts[word](channel, by=by) if word in acts else command(channel, word, by=by)
+def is_stoppable(channel: Channel) -> bool:
+    return channel.is_wanted or channel.state != State.OFF_AIR
 
 
-def start(channel: Channel, *, by: str) -> Outcome:
+@action("start", "Start", permission=OPERATE, when=is_startable)
+def start(channel: Channel, *, now: datetime, by: str) -> Outcome:
     """It shall be on air, from now until somebody stops it."""
     if not channel.outputs.filter(is_active=True).exists():
-        return Outcome(False, f"{channel} has no output: nobody would see it.")
-    now = database_now()
-    before = {"wanted": channel.is_wanted, "state": channel.state}
-    Channel.objects.filter(pk=channel.pk).update(is_wanted=True)
+        return refused(f"{channel} has no output: nobody would see it.")
+    is_ours = bool(Channel.objects.filter(pk=channel.pk, is_wanted=False).update(is_wanted=True))
     channel.refresh_from_db()
     if channel.state in {State.ERROR, State.OFF_AIR}:
-        channel.move(State.STARTING, now=now, by=by, attempts=0, next_attempt_at=None, error="")
-    audit.record(by, "start", channel, before=before, after={"wanted": True, "state": channel.state})
+        changes: dict[str, Any] = {"attempts": 0, "next_attempt_at": None, "error": ""}
+        is_ours = channel.move(State.STARTING, now=now, by=by, **changes) or is_ours
     wake_scheduler()
     _drive(channel, lambda: channel.state in {State.ON_AIR, State.ERROR})
-    return _tell_start(channel)
+    outcome = _tell_start(channel)
+    return outcome if is_ours else nothing(outcome.text)
 
 
-def stop(channel: Channel, *, by: str) -> Outcome:
+@action("stop", "Stop", permission=OPERATE, when=is_stoppable)
+def stop(channel: Channel, *, now: datetime, by: str) -> Outcome:
     """It shall be off air."""
-    if not channel.is_wanted and channel.state == State.OFF_AIR:
-        return Outcome(False, f"{channel} is off air.")
-    before = {"wanted": channel.is_wanted, "state": channel.state}
-    Channel.objects.filter(pk=channel.pk).update(is_wanted=False)
+    was_wanted = Channel.objects.filter(pk=channel.pk, is_wanted=True).update(is_wanted=False)
     channel.refresh_from_db()
+    is_ours = bool(was_wanted)
     if channel.may_move(State.STOPPING):
-        channel.move(State.STOPPING, now=database_now(), by=by, note="stopped by hand")
-    audit.record(by, "stop", channel, before=before, after={"wanted": False, "state": channel.state})
+        is_ours = channel.move(State.STOPPING, now=now, by=by, note="stopped by hand") or is_ours
     wake_scheduler()
     _drive(channel, lambda: channel.state == State.OFF_AIR)
     if channel.state != State.OFF_AIR:
-        return Outcome(False, f"{channel} is told to stop; it has not confirmed it yet. Airlock keeps trying.")
-    return Outcome(True, f"{channel} is off air.")
+        text = f"{channel} is told to stop; it has not confirmed it yet. Airlock keeps trying."
+        return done(text, needs_attention=True) if is_ours else nothing(text)
+    return done(f"{channel} is off air.") if is_ours else nothing(f"{channel} is off air.")
 
 
-def command(channel: Channel, word: str, *, by: str, item: PlaylistItem | None = None, take: bool = False) -> Outcome:
-    """play, pause, skip or cue: passed on to the worker at once."""
+def _running_workload(channel: Channel) -> Workload:
     workload = workloads.latest(channel.owner)
     if channel.state != State.ON_AIR or workload is None or workload.state != Workload.State.RUNNING:
-        return Outcome(False, f"{channel} is {channel.state_word}.")
+        raise Refusal(f"{channel} is {channel.state_word}.")
+    return workload
+
+
+def _command(channel: Channel, word: str, item: PlaylistItem | None = None, take: bool = False) -> Outcome:
+    """play, pause, skip or cue: passed on to the media worker at once."""
+    workload = _running_workload(channel)
     try:
-        status = tell(workload, Cue(str(item.pk), take) if item else TRANSPORT[word](), PlayoutStatus)
+        status = tell(workload, Cue(str(item.pk), take) if item else COMMANDS[word](), PlayoutStatus)
     except WorkerSilent as silence:
-        return Outcome(False, f"The worker of {channel} does not answer: {sentence(str(silence))}")
+        return refused(f"The worker of {channel} does not answer: {sentence(str(silence))}")
     except WorkerRefused as refusal:
-        return Outcome(False, f"{channel}: {sentence(str(refusal))}")
-    audit.record(by, word, channel, after={"item": item.shown_title if item else "", "state": status.state})
+        return refused(f"{channel}: {sentence(str(refusal))}")
     words = f"goes over to {item.shown_title}" if item and take else WORDS[word]
-    return Outcome(True, f"{channel} {words}.")
+    details = {"item": item.shown_title if item else "", "media_worker": status.state}
+    return done(f"{channel} {words}.", details=details)
 
 
-def insert(channel: Channel, wish: Wish, *, by: str, take: bool = False) -> Outcome:
-    """A clip nobody had planned: next, or with `take` now. It stands in the list then, and stays there."""
-    workload = workloads.latest(channel.owner)
-    if channel.state != State.ON_AIR or workload is None or workload.state != Workload.State.RUNNING:
-        return Outcome(False, f"{channel} is {channel.state_word}.")
+@action("play", "Play", permission=OPERATE, states=ON_AIR)
+def play(channel: Channel, *, now: datetime, by: str) -> Outcome:
+    return _command(channel, "play")
+
+
+@action("pause", "Pause", permission=OPERATE, states=ON_AIR)
+def pause(channel: Channel, *, now: datetime, by: str) -> Outcome:
+    return _command(channel, "pause")
+
+
+@action("skip", "Skip", permission=OPERATE, states=ON_AIR)
+def skip(channel: Channel, *, now: datetime, by: str) -> Outcome:
+    return _command(channel, "skip")
+
+
+@action("cue", "Cue", permission=OPERATE, states=ON_AIR)
+def cue(channel: Channel, *, now: datetime, by: str, item: PlaylistItem, take: bool = False) -> Outcome:
+    return _command(channel, "cue", item, take)
+
+
+@action("insert", "Insert", permission=(OPERATE, "playout.change_playlist"), states=ON_AIR)
+def insert(
+    channel: Channel,
+    *,
+    now: datetime,
+    by: str,
+    asset: Asset,
+    in_seconds: float = 0.0,
+    out_seconds: float | None = None,
+    take: bool = False,
+) -> Outcome:
+    """A clip nobody had planned: next, or with `take` now. It changes the list, so it needs that right, too."""
+    workload = _running_workload(channel)
     try:
-        item = insert_behind(channel, wish, fetch(workload, "/status", PlayoutStatus))
+        status = fetch(workload, "/status", PlayoutStatus)
+        item = insert_behind(channel, Wish(asset, in_seconds, out_seconds), status)
     except WorkerSilent as silence:
-        return Outcome(False, f"The worker of {channel} does not answer: {sentence(str(silence))}")
+        return refused(f"The worker of {channel} does not answer: {sentence(str(silence))}")
     except CannotInsert as refusal:
-        return Outcome(False, f"{channel}: {sentence(str(refusal))}")
+        return refused(f"{channel}: {sentence(str(refusal))}")
     except ValidationError as error:
         words = [f"{name}: {text}" for name, texts in error.message_dict.items() for text in texts]
-        return Outcome(False, f"{channel}: {' '.join(words)}")
-    audit.record(by, "insert", channel, after={"item": item.shown_title, "list": str(item.playlist)})
+        return refused(f"{channel}: {' '.join(words)}")
+    return _pass_on_insertion(channel, workload, item, take)
+
+
+def _pass_on_insertion(channel: Channel, workload: Workload, item: PlaylistItem, take: bool) -> Outcome:
+    details = {"item": item.shown_title, "list": str(item.playlist)}
     where = f"It stands in {item.playlist} now."
     try:
         status = tell(workload, rundown_of(channel, database_now()).command, PlayoutStatus)
         if take:
             tell(workload, Cue(str(item.pk), take=True), PlayoutStatus)
     except (WorkerSilent, WorkerRefused) as error:
-        return Outcome(False, f"{where} The worker of {channel} was not told yet: {sentence(str(error))}")
+        text = f"{where} The worker of {channel} was not told yet: {sentence(str(error))}"
+        return done(text, details=details, needs_attention=True)
     if take:
-        return Outcome(True, f"{channel} goes over to {item.shown_title}. {where}")
+        return done(f"{channel} goes over to {item.shown_title}. {where}", details=details)
     if status.next is not None and status.next.key == str(item.pk):
-        return Outcome(True, f"{channel} has {item.shown_title} as its next item. {where}")
-    before = status.next.title if status.next else "something else"
-    return Outcome(True, f"{item.shown_title}: {where} Before it comes {before}.")
+        return done(f"{channel} has {item.shown_title} as its next item. {where}", details=details)
+    before = status.next.title if status.next else "another item"
+    return done(f"{item.shown_title}: {where} Before it comes {before}.", details=details)
 
 
-def move(channel: Channel, *, by: str, to_node: Node | None = None, reason: str = "moved by hand") -> Outcome:
+@action("move", "Move", permission=OPERATE, states=(State.ON_AIR, State.FAILING_OVER))
+def move(
+    channel: Channel, *, now: datetime, by: str, to_node: Node | None = None, reason: str = "moved by hand"
+) -> Outcome:
     """To another machine, now (P-11)."""
-    refusal = failover.move_by_hand(channel, database_now(), by=by, to_node=to_node, reason=reason)
-    if refusal:
-        return Outcome(False, f"{channel} was not moved: {refusal}.")
+    try:
+        target = failover.move_by_hand(channel, now, by=by, to_node=to_node, reason=reason)
+    except failover.CannotMove as refusal:
+        return refused(f"{channel} was not moved: {refusal}.")
+    if target is None:
+        return nothing(f"{channel} was not moved: somebody else moves it in this moment.")
+    details = {"to": str(target), "reason": reason}
     wake_scheduler()
     _drive(channel, lambda: channel.state in {State.ON_AIR, State.ERROR})
     if channel.state != State.ON_AIR:
-        return Outcome(False, f"{channel} is {channel.state_word}; Airlock keeps at it. {channel.error}".strip())
-    done = Recovery.objects.filter(channel=channel).first()
+        text = f"{channel} is {channel.state_word}; Airlock keeps at it. {channel.error}".strip()
+        return done(text, details=details, needs_attention=True)
+    recovery = Recovery.objects.filter(channel=channel).first()
     workload = workloads.latest(channel.owner)
-    seconds = f"{done.off_air_seconds:.1f} s off air" if done and done.off_air_seconds is not None else "back"
-    return Outcome(True, f"{channel} is on air from {workload.node if workload else '?'}: {seconds}.")
+    seconds = (
+        f"{recovery.off_air_seconds:.1f} s off air" if recovery and recovery.off_air_seconds is not None else "back"
+    )
+    return done(f"{channel} is on air from {workload.node if workload else '?'}: {seconds}.", details=details)
 
 
 def _drive(channel: Channel, is_done: Callable[[], bool]) -> None:
@@ -163,6 +209,10 @@ def _tell_start(channel: Channel) -> Outcome:
     workload = workloads.latest(channel.owner)
     where = f" from {workload.node}" if workload else ""
     if channel.state == State.ON_AIR:
-        return Outcome(True, f"{channel} is on air{where}.")
+        return done(f"{channel} is on air{where}.")
     reason = channel.error or (workload.error if workload else "")
-    return Outcome(False, f"{channel} is {channel.state_word}{where}; Airlock keeps at it. {reason}".strip())
+    text = f"{channel} is {channel.state_word}{where}; Airlock keeps at it. {reason}".strip()
+    return done(text, needs_attention=True)
+
+
+TRANSPORT = {each.name: each for each in (start, stop, play, pause, skip, move)}

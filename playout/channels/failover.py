@@ -17,7 +17,6 @@ from nodes.models import Node, Workload
 from playout.asrun import collection
 from playout.channels.workload_spec import needs_of
 from playout.models import Channel, Recovery
-from station import audit
 from station.alerts import raise_alert
 from station.models.alert import Severity
 from station.states import SCHEDULER
@@ -178,20 +177,16 @@ def target_of(channel: Channel, now: datetime, to_node: Node | None = None) -> N
     return target
 
 
-def move_by_hand(channel: Channel, now: datetime, *, by: str, to_node: Node | None, reason: str) -> str:
-    """P-11: move it now. Empty if it is on its way, else why not; what cannot be taken there stays where it is."""
-    try:
-        target = target_of(channel, now, to_node)
-    except CannotMove as refusal:
-        return str(refusal)
+def move_by_hand(channel: Channel, now: datetime, *, by: str, to_node: Node | None, reason: str) -> Node | None:
+    """P-11: move it now. Answers where to, or None if somebody else moves it in this moment. Raises CannotMove."""
+    target = target_of(channel, now, to_node)
     workload = workloads.latest(channel.owner)
     with transaction.atomic():
         if not _send_to(channel, workload, target, now, by=by, reason=reason):
-            return "somebody else moves it in this moment"
+            return None
         workloads.unwant(channel.owner, now=now, by=by, note=reason)
         collection.close_open(channel, now, "moved", reason)
-    audit.record(by, "fail over", channel, after={"to": str(target)}, note=reason)
-    return ""
+    return target
 
 
 def _send_to(channel: Channel, workload: Workload | None, target: Node, now: datetime, *, by: str, reason: str) -> bool:

@@ -9,9 +9,10 @@ from django.db import transaction
 
 from playout.lists.broadcast_days import FIRST_DAY, LAST_DAY, is_plannable
 from playout.models import Playlist, PlaylistItem
+from station.actions import Refusal
 
 
-class DayTaken(Exception):
+class DayTaken(Refusal):
     """That day has a list already, or cannot have one; the text says which."""
 
 

@@ -13,7 +13,6 @@ from nodes.models import Node, Workload
 from nodes.workloads.reconcile import reconcile
 from playout.channels import controls, failover, lifecycle
 from playout.channels.lifecycle import advance, step
-from playout.lists.insertion import Wish
 from playout.models import AsRunEntry, Channel, PlaylistItem, Recovery
 from station.clock import database_now
 from station.models import Alert
@@ -59,12 +58,12 @@ def test_start_pause_skip_cue_and_stop_work_without_any_scheduler(channel: Any) 
     assert outcome.text == "One is on air from local."
     assert channel.state == State.ON_AIR
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
-    assert controls.command(channel, "pause", by="anna").text == "One is paused."
+    assert controls.pause(channel, by="anna").text == "One is paused."
     wait_until(lambda: item_on(channel) and workload_of(channel).progress["state"] == "paused", 10, "paused", pause=0.2)
-    assert controls.command(channel, "play", by="anna").is_good
+    assert controls.play(channel, by="anna").is_good
     third = PlaylistItem.objects.get(position=2)
-    assert controls.command(channel, "cue", by="anna", item=third).is_good
-    assert controls.command(channel, "skip", by="anna").is_good
+    assert controls.cue(channel, by="anna", item=third).is_good
+    assert controls.skip(channel, by="anna").is_good
     wait_until(lambda: item_on(channel) == "clip2-30", 20, "the cued clip is on", pause=0.2)
     wait_until(lambda: AsRunEntry.objects.filter(reason="skipped").exists() or turn(channel), 10, "as-run", pause=0.2)
     outcome = controls.stop(channel, by="anna")
@@ -74,7 +73,7 @@ def test_start_pause_skip_cue_and_stop_work_without_any_scheduler(channel: Any) 
     assert entries["clip2-30"].item == third
     assert not AsRunEntry.objects.filter(ended_at=None).exists()
     assert controls.stop(channel, by="anna").text == "One is off air."
-    assert not controls.command(channel, "skip", by="anna").is_good
+    assert not controls.skip(channel, by="anna").is_good
     events = [f"{event.old} -> {event.new}" for event in channel.events.all()]
     assert events == ["off_air -> starting", "starting -> on_air", "on_air -> stopping", "stopping -> off_air"]
 
@@ -93,14 +92,15 @@ def test_a_clip_nobody_had_planned_is_next_and_another_is_on_at_once(channel: An
     """P-01, P-09: it stands in the list then, so a rescue finds it there."""
     news = make_asset(project, settings.RECORDINGS_DIR, "news-30", 30.0)
     flash = make_asset(project, settings.RECORDINGS_DIR, "flash-30", 30.0)
-    assert controls.insert(channel, Wish(news), by="anna") == controls.Outcome(False, "One is off air.")
+    outcome = controls.insert(channel, asset=news, by="anna")
+    assert (outcome.is_good, outcome.text) == (False, "One is off air.")
     controls.start(channel, by="anna")
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
-    outcome = controls.insert(channel, Wish(news), by="anna")
-    assert outcome == controls.Outcome(True, "One has news-30 as its next item. It stands in Loop now.")
+    outcome = controls.insert(channel, asset=news, by="anna")
+    assert (outcome.is_good, outcome.text) == (True, "One has news-30 as its next item. It stands in Loop now.")
     assert _next(channel) == "news-30"
     assert item_on(channel) == "clip0-30"
-    assert controls.insert(channel, Wish(flash, in_seconds=5.0), by="anna", take=True).is_good
+    assert controls.insert(channel, asset=flash, in_seconds=5.0, by="anna", take=True).is_good
     wait_until(lambda: item_on(channel) == "flash-30", 20, "it is on", pause=0.2)
     assert _next(channel) == "news-30"
     rows = PlaylistItem.objects.order_by("position")

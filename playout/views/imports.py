@@ -15,8 +15,8 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from assets.models import Asset
 from playout.lists import imports
+from playout.lists.controls import fill
 from playout.models import Playlist
-from station import audit
 from station.admin.base import who
 from station.rights import only_visible
 
@@ -69,9 +69,7 @@ def import_playlist(request: HttpRequest) -> HttpResponse:
     assets = only_visible(Asset.objects.all(), request.user, "assets.view_asset").filter(project=playlist.project)
     preview = imports.look(wanted, assets)
     if "save" in request.POST and preview.is_good:
-        count = imports.save(preview, playlist)
-        audit.record(who(request), "import", playlist, note=f"{count} items from {name}")
-        messages.success(request, f"{playlist} has {count} items now.")
+        messages.success(request, fill(playlist, by=who(request), preview=preview, name=name).text)
         return redirect("admin:playout_playlist_change", playlist.pk)
     content = base64.b64encode(form.cleaned_data["bytes"]).decode()
     context |= {"preview": preview, "playlist": playlist, "name": name, "content": content}

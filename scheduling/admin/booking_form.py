@@ -1,4 +1,7 @@
-"""The form of a booking. It books while it is checked, so that a refusal stands on the form, explained (R-13)."""
+"""The form of a booking. It only checks; saving books (`BookingAdmin.save_model`).
+
+A window that somebody takes between the check and the saving comes back on the form as an error (R-13).
+"""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -8,11 +11,19 @@ from django import forms
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
 from scheduling.admin.feedback import explain
-from scheduling.bookings import changing
-from scheduling.bookings.making import BookingRefused, book
-from scheduling.models import Booking
+from scheduling.bookings import changing, controls, making
+from scheduling.models import Booking, Recorder
 from scheduling.models.schedule import MAX_LENGTH
+from station.actions import Outcome, Refusal
 from station.clock import database_now
+
+
+class NotSaved(Exception):
+    """The form was fine, but the booking was refused when it was saved."""
+
+    def __init__(self, outcome: Outcome, about: Booking | Recorder) -> None:
+        super().__init__(outcome.text)
+        self.outcome, self.about = outcome, about
 
 
 class BookingForm(forms.ModelForm):
@@ -21,8 +32,8 @@ class BookingForm(forms.ModelForm):
         label="Starts", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True
     )
     ends_at = forms.SplitDateTimeField(label="Ends", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True)
-    by = ""
     may_book: Callable[[Any], bool] = staticmethod(lambda recorder: True)
+    refused: Outcome | None = None  # saving this very form was refused a moment ago
 
     class Meta:
         model = Booking
@@ -42,38 +53,64 @@ class BookingForm(forms.ModelForm):
         elif ends_at <= now and "ends_at" in self.changed_data:
             self.add_error("ends_at", "That is past.")
         if not self.errors:
-            try:
-                self._carry_out(cleaned, starts_at, ends_at, now)
-            except BookingRefused as refusal:
+            outcome = self._refusal(cleaned, now) or self.refused
+            if outcome is not None:
                 recorder = cleaned.get("recorder") or self.instance.recorder
-                self.add_error(None, explain(refusal, recorder, ends_at - starts_at, cleaned.get("title", "")))
-            except changing.NotPossible as fault:
-                self.add_error(None, str(fault))
+                self.add_error(None, explain(outcome, recorder, ends_at - starts_at, cleaned.get("title", "")))
         return cleaned
 
-    def _carry_out(self, cleaned: dict[str, Any], starts_at: datetime, ends_at: datetime, now: datetime) -> None:
-        booking = self.instance
-        if booking.pk is None:
-            if not self.may_book(cleaned["recorder"]):
-                raise BookingRefused("You may not book this recorder.")
-            made = book(cleaned["recorder"], starts_at, ends_at, now=now, by=self.by, title=cleaned["title"])
-            self.instance = made
-            return
-        stored = Booking.objects.select_related("recorder").get(pk=booking.pk)
+    def _refusal(self, cleaned: dict[str, Any], now: datetime) -> Outcome | None:
+        """Why it cannot be saved as things stand, if so."""
+        try:
+            if self.instance.pk is None:
+                self._check_new(cleaned["recorder"], cleaned["starts_at"], cleaned["ends_at"], now)
+            else:
+                self._check_change(now)
+        except Refusal as refusal:
+            return refusal.outcome()
+        return None
+
+    def _check_new(self, recorder: Recorder, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
+        if not self.may_book(recorder):
+            raise making.BookingRefused("You may not book this recorder.")
+        making.check_window(recorder, starts_at, ends_at, now=now)
+
+    def _check_change(self, now: datetime) -> None:
+        stored = Booking.objects.select_related("recorder").get(pk=self.instance.pk)
         if "starts_at_0" in self.data and "starts_at" not in self.fields:
             raise changing.NotPossible(f"{stored} is {stored.state_word} by now: only its end can be changed.")
-        if "starts_at" in self.changed_data:
-            new_end = ends_at if "ends_at" in self.changed_data else stored.ends_at
-            changing.move_window(stored, starts_at, new_end, now=now, by=self.by)
-        elif "ends_at" in self.changed_data:
-            changing.change_end(stored, ends_at, now=now, by=self.by)
-        Booking.objects.filter(pk=booking.pk).update(title=cleaned.get("title", booking.title))
+        wanted = self._changes()
+        starts_at, ends_at = wanted.get("starts_at", stored.starts_at), wanted.get("ends_at", stored.ends_at)
+        changing.check_change(stored, starts_at, ends_at, now=now)
+
+    def _changes(self) -> dict[str, Any]:
+        names = [name for name in ("starts_at", "ends_at") if name in self.changed_data and name in self.cleaned_data]
+        return {name: self.cleaned_data[name] for name in names}
 
     def _post_clean(self) -> None:
-        """The booking is stored already, by the one function that may: nothing is to be built from the fields."""
+        """The booking is made by the one function that may: nothing is built from the fields here."""
 
     def save(self, commit: bool = True) -> Booking:
+        """Nothing yet: Django's admin asks for the object before it saves it."""
         self.save_m2m = lambda: None  # type: ignore[method-assign]
+        instance: Booking = self.instance
+        return instance
+
+    def book(self, by: str) -> Booking:
+        """Make or change the booking, with its audit entry. Raises NotSaved."""
+        cleaned = self.cleaned_data
+        about: Booking | Recorder
+        if self.instance.pk is None:
+            about = cleaned["recorder"]
+            window = {"starts_at": cleaned["starts_at"], "ends_at": cleaned["ends_at"]}
+            outcome = controls.book(about, by=by, title=cleaned["title"], **window)
+        else:
+            about = Booking.objects.select_related("recorder").get(pk=self.instance.pk)
+            outcome = controls.change(about, by=by, title=cleaned.get("title"), **self._changes())
+        if not outcome.is_done:
+            raise NotSaved(outcome, about)
+        made = outcome.target if isinstance(outcome.target, Booking) else self.instance
+        self.instance.pk, self.instance._state.adding = made.pk, False
         self.instance.refresh_from_db()
         instance: Booking = self.instance
         return instance

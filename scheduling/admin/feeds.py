@@ -3,18 +3,17 @@
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
-from django.urls import reverse
-from django.utils.html import format_html
-from unfold.decorators import action
+from django.contrib import admin
+from django.http import HttpRequest
 
-from scheduling.bookings.calendars import make_feed
+from scheduling.bookings.calendar_controls import make_link, renew_link
 from scheduling.models import CalendarFeed
-from station import audit
-from station.admin.base import StationAdmin, VisibleFilter, dialog, redirect_after_dialog, who
-from station.clock import database_now
+from station.admin.base import StationAdmin, VisibleFilter, who
+from station.admin.buttons import Button, Operated
+
+
+def _address(request: HttpRequest) -> dict[str, Any]:
+    return {"base": request.build_absolute_uri("/")}
 
 
 class FeedForm(forms.ModelForm):
@@ -24,13 +23,23 @@ class FeedForm(forms.ModelForm):
 
 
 @admin.register(CalendarFeed)
-class CalendarFeedAdmin(StationAdmin):
+class CalendarFeedAdmin(Operated, StationAdmin):
     form = FeedForm
     list_display = ["project", "created_at", "created_by"]
     list_filter = [("project", VisibleFilter)]
     list_select_related = ["project"]
     fields = ["project", "created_at", "created_by"]
-    actions_detail = ["renew"]
+    buttons = [
+        Button(
+            renew_link,
+            "link",
+            "Make a new link?",
+            "The old link ends. Calendars that use it must be given the new one.",
+            submit="Make it",
+            name="renew",
+            from_request=_address,
+        ),
+    ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: CalendarFeed | None = None) -> list[str]:
         return ["project", "created_at", "created_by"] if obj else ["created_at", "created_by"]
@@ -40,27 +49,8 @@ class CalendarFeedAdmin(StationAdmin):
 
     def save_model(self, request: HttpRequest, obj: CalendarFeed, form: Any, change: bool) -> None:
         if not change:
-            token = make_feed(obj.project, now=database_now(), by=who(request))
-            obj.pk = CalendarFeed.objects.get(project=obj.project).pk
+            outcome = make_link(obj.project, by=who(request), **_address(request))
+            assert outcome.target is not None
+            obj.pk = outcome.target.pk
             obj.refresh_from_db()
-            self._show(request, obj, token)
-
-    @action(
-        description="New link",
-        icon="link",
-        permissions=["change"],
-        url_path="renew",
-        dialog=dialog(
-            "Make a new link?", "The old link ends. Calendars that use it must be given the new one.", "Make it"
-        ),
-    )
-    def renew(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        feed: CalendarFeed = get_object_or_404(self.get_queryset(request), pk=object_id)
-        self._show(request, feed, make_feed(feed.project, now=database_now(), by=who(request)))
-        return redirect_after_dialog(reverse("admin:scheduling_calendarfeed_change", args=[object_id]))
-
-    def _show(self, request: HttpRequest, feed: CalendarFeed, token: str) -> None:
-        audit.record(who(request), "new calendar link", feed)
-        url = request.build_absolute_uri(reverse("calendar-feed", args=[token]))
-        text = "The calendar of {} (shown only this once; who has it may read the bookings): <code>{}</code>"
-        messages.success(request, format_html(text, feed.project, url))
+            self.tell(request, obj, outcome)

@@ -5,47 +5,39 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
-from unfold.decorators import action, display
+from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from scheduling.admin.feedback import tell
 from scheduling.bookings.making import hold_ports_anew
 from scheduling.models import Booking, Recorder
 from scheduling.recorders.sources import EXAMPLES, SECRET_NAMES, SourceType
 from scheduling.recording import controls
 from scheduling.views.recorders import now_context
-from station.admin.base import StationAdmin, VisibleFilter, dialog, redirect_after_dialog, who
+from station.admin.base import StationAdmin, VisibleFilter
+from station.admin.buttons import Button, Operated
 from station.badges import badge, lines, stamp, state_badge
 from station.clock import database_now, spoken
 from station.sealing import CannotOpen
 
-START_ACTION: dict[str, Any] = {
-    "description": "Start",
+START: dict[str, Any] = {
+    "action": controls.start_now,
     "icon": "fiber_manual_record",
-    "permissions": ["operate"],
-    "dialog": dialog(
-        "Start recording now?",
-        "The recorder starts at once. If nobody stops it, it ends when the next booking starts, or after "
-        f"{spoken(settings.RECORD_NOW_MAX.total_seconds())}.",
-        "Start",
-    ),
+    "question": "Start recording now?",
+    "means": "The recorder starts at once. If nobody stops it, it ends when the next booking starts, or after "
+    f"{spoken(settings.RECORD_NOW_MAX.total_seconds())}.",
 }
-STOP_ACTION: dict[str, Any] = {
-    "description": "Stop",
+STOP: dict[str, Any] = {
+    "action": controls.stop_now,
     "icon": "stop",
-    "permissions": ["operate"],
-    "dialog": dialog(
-        "Stop the recording?", "What was recorded is kept. The rest of the window is not recorded.", "Stop"
-    ),
+    "question": "Stop the recording?",
+    "means": "What was recorded is kept. The rest of the window is not recorded.",
 }
 
 
@@ -80,15 +72,21 @@ class RecorderForm(forms.ModelForm):
 
 
 @admin.register(Recorder)
-class RecorderAdmin(StationAdmin):
+class RecorderAdmin(Operated, StationAdmin):
     form = RecorderForm
     list_display = ["name", "state_now", "source_type", "address", "project", "node_shown", "is_active"]
     list_filter = ["source_type", ("project", VisibleFilter), "is_active"]
     list_select_related = ["project", "node"]
     search_fields = ["name", "address"]
     readonly_fields = ["now", "upcoming", "secrets_stored"]
-    actions_detail = ["start_detail", "stop_detail"]
-    actions_row = ["start_row", "stop_row"]
+    buttons = [
+        Button(**START, name="start_detail", path="start", variant=ActionVariant.PRIMARY),
+        Button(**STOP, name="stop_detail", path="stop", variant=ActionVariant.DANGER),
+    ]
+    row_buttons = [
+        Button(**START, name="start_row", path="row-start"),
+        Button(**STOP, name="stop_row", path="row-stop"),
+    ]
     fieldsets = [
         ("Now", {"fields": ["now", "upcoming"]}),
         (None, {"fields": ["name", "project", "is_active"]}),
@@ -119,11 +117,6 @@ class RecorderAdmin(StationAdmin):
         if obj is not None and Booking.objects.filter(recorder=obj).exists():
             return False
         return super().has_delete_permission(request, obj)
-
-    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        if obj is not None and not isinstance(obj, Recorder):  # unfold hands over the id
-            obj = get_object_or_404(self.get_queryset(request), pk=obj)
-        return bool(request.user.has_perm("scheduling.operate_recorder", obj))
 
     @display(description="Now")
     def state_now(self, obj: Recorder) -> SafeString:
@@ -162,36 +155,3 @@ class RecorderAdmin(StationAdmin):
         )
         url = f"{reverse('admin:scheduling_booking_add')}?recorder={obj.pk}"
         return format_html('{} <a class="underline" href="{}">Book it</a>', planned, url)
-
-    @action(**START_ACTION, url_path="start", variant=ActionVariant.PRIMARY)
-    def start_detail(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        return self._start(request, object_id, reverse("admin:scheduling_recorder_change", args=[object_id]))
-
-    @action(**STOP_ACTION, url_path="stop", variant=ActionVariant.DANGER)
-    def stop_detail(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        return self._stop(request, object_id, reverse("admin:scheduling_recorder_change", args=[object_id]))
-
-    @action(**START_ACTION, url_path="row-start")
-    def start_row(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        return self._start(request, object_id, reverse("admin:scheduling_recorder_changelist"))
-
-    @action(**STOP_ACTION, url_path="row-stop")
-    def stop_row(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        return self._stop(request, object_id, reverse("admin:scheduling_recorder_changelist"))
-
-    def _start(self, request: HttpRequest, object_id: int, back: str) -> HttpResponse:
-        outcome = controls.start_now(self._recorder(request, object_id), by=who(request))
-        tell(request, outcome)
-        return redirect_after_dialog(back)
-
-    def _stop(self, request: HttpRequest, object_id: int, back: str) -> HttpResponse:
-        outcome = controls.stop_now(self._recorder(request, object_id), by=who(request))
-        tell(request, outcome)
-        return redirect_after_dialog(back)
-
-    def _recorder(self, request: HttpRequest, object_id: int) -> Recorder:
-        """What the user may operate, or 404."""
-        recorder: Recorder = get_object_or_404(self.get_queryset(request), pk=object_id)
-        if not self.has_operate_permission(request, recorder):
-            raise PermissionDenied
-        return recorder

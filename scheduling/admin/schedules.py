@@ -6,22 +6,23 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Min, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
-from unfold.decorators import action, display
+from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
 from scheduling.models import Booking, Schedule
 from scheduling.models.schedule import house_zone_name
+from scheduling.rules import controls
 from scheduling.rules.recurrence import WEEKDAY_WORDS
-from scheduling.rules.replanning import discard, pause, replan, resume
+from scheduling.rules.replanning import discard, replan
 from scheduling.views.schedules import preview_context
 from station import audit
-from station.admin.base import StationAdmin, VisibleFilter, dialog, redirect_after_dialog, report, who
+from station.admin.base import StationAdmin, VisibleFilter, who
+from station.admin.buttons import BulkAction, Button, Operated
 from station.badges import badge, stamp
 from station.clock import database_now
 from station.clock.zones import zone_names
@@ -54,15 +55,28 @@ class ScheduleForm(forms.ModelForm):
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(StationAdmin):
+class ScheduleAdmin(Operated, StationAdmin):
     form = ScheduleForm
     list_display = ["name", "state_shown", "recorder", "words", "next_shown"]
     list_filter = ["kind", "is_paused", ("recorder__project", VisibleFilter), ("recorder", VisibleFilter)]
     list_select_related = ["recorder", "recorder__project"]
     search_fields = ["name", "recorder__name"]
     readonly_fields = ["state_shown", "preview"]
-    actions = ["pause_selected", "resume_selected"]
-    actions_detail = ["pause", "resume"]
+    buttons = [
+        Button(
+            controls.pause,
+            "pause",
+            "Pause this schedule?",
+            "Its planned recordings are skipped until it is resumed. What is recording now continues.",
+        ),
+        Button(
+            controls.resume,
+            "play_arrow",
+            "Resume this schedule?",
+            "It continues with its next window; what the pause skipped is planned again where the recorder is free.",
+        ),
+    ]
+    bulk_actions = [BulkAction(controls.pause, "paused"), BulkAction(controls.resume, "resumed")]
     fieldsets = [
         (None, {"fields": ["name", "recorder", "state_shown"]}),
         (
@@ -141,79 +155,3 @@ class ScheduleAdmin(StationAdmin):
         for schedule in queryset:
             discard(schedule, database_now())
         super().delete_queryset(request, queryset)
-
-    def _changeable(self, request: HttpRequest, obj: Any) -> Schedule | None:
-        schedule = obj if isinstance(obj, Schedule) else self.get_queryset(request).filter(pk=obj).first()
-        return schedule if schedule is not None and self.has_change_permission(request, schedule) else None
-
-    def has_pause_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        schedule = self._changeable(request, obj)
-        return schedule is not None and not schedule.is_paused
-
-    def has_resume_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        schedule = self._changeable(request, obj)
-        return schedule is not None and schedule.is_paused
-
-    @action(
-        description="Pause",
-        icon="pause",
-        permissions=["pause"],
-        url_path="pause",
-        dialog=dialog(
-            "Pause this schedule?",
-            "Its planned recordings are skipped until it is resumed. What runs now runs on.",
-            "Pause",
-        ),
-    )
-    def pause(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        schedule = self._get(request, object_id)
-        count = pause(schedule, now=database_now(), by=who(request))
-        audit.record(who(request), "pause", schedule)
-        messages.success(request, f"{schedule} is paused; {count} planned recordings are skipped.")
-        return redirect_after_dialog(reverse("admin:scheduling_schedule_change", args=[object_id]))
-
-    @action(
-        description="Resume",
-        icon="play_arrow",
-        permissions=["resume"],
-        url_path="resume",
-        dialog=dialog(
-            "Resume this schedule?",
-            "It goes on with its next window; what the pause skipped is planned again where it is free.",
-            "Resume",
-        ),
-    )
-    def resume(self, request: HttpRequest, form: forms.Form, object_id: int) -> HttpResponse:
-        schedule = self._get(request, object_id)
-        changes = resume(schedule, now=database_now(), by=who(request))
-        audit.record(who(request), "resume", schedule)
-        messages.success(request, f"{schedule} goes on: {changes.in_words()}")
-        return redirect_after_dialog(reverse("admin:scheduling_schedule_change", args=[object_id]))
-
-    def _get(self, request: HttpRequest, object_id: int) -> Schedule:
-        schedule: Schedule = get_object_or_404(self.get_queryset(request), pk=object_id)
-        if not self.has_change_permission(request, schedule):
-            raise PermissionDenied
-        return schedule
-
-    @admin.action(description="Pause", permissions=["change"])
-    def pause_selected(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
-        def act(schedule: Schedule) -> tuple[bool, str]:
-            if not self.has_pause_permission(request, schedule):
-                return False, "paused already or not yours"
-            pause(schedule, now=database_now(), by=who(request))
-            audit.record(who(request), "pause", schedule)
-            return True, ""
-
-        report(request, queryset, act, "paused")
-
-    @admin.action(description="Resume", permissions=["change"])
-    def resume_selected(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
-        def act(schedule: Schedule) -> tuple[bool, str]:
-            if not self.has_resume_permission(request, schedule):
-                return False, "not paused or not yours"
-            resume(schedule, now=database_now(), by=who(request))
-            audit.record(who(request), "resume", schedule)
-            return True, ""
-
-        report(request, queryset, act, "resumed")

@@ -10,6 +10,7 @@ from nodes.machines.ports import PortTaken, release, reserve_times
 from scheduling.bookings import padding
 from scheduling.bookings.making import BookingRefused, first_preflight, lock, refusal, refuse_overlap, reserve_port
 from scheduling.models import Booking, Schedule
+from station.actions import Refusal
 from station.alerts import resolve_alert
 from station.clock import house_time
 from station.database.notify import wake_for, wake_scheduler
@@ -18,7 +19,7 @@ State = Booking.State
 RUNNING = (State.STARTING, State.RETRY_WAIT, State.RECORDING)
 
 
-class NotPossible(Exception):
+class NotPossible(Refusal):
     """The booking's state does not allow the action; the text names the state."""
 
 
@@ -30,12 +31,7 @@ def extend(booking: Booking, by_seconds: float, *, now: datetime, by: str) -> Bo
 def change_end(booking: Booking, ends_at: datetime, *, now: datetime, by: str) -> Booking:
     """Set a new end, also while recording: the media worker gets the new end and records on without a break."""
     booking.refresh_from_db()
-    if booking.state not in {State.PLANNED, State.ARMED, *RUNNING}:
-        raise NotPossible(f"{booking} is {booking.state_word}, so its end cannot be changed.")
-    if ends_at <= booking.starts_at:
-        raise BookingRefused("The end must come after the start.")
-    if ends_at <= now:
-        raise BookingRefused(f"{house_time(ends_at)} is in the past. To end the recording now, stop it.")
+    _check_end(booking, ends_at, now)
     before = booking.ends_at
     _rewrite(booking, booking.starts_at, ends_at, now)
     word = "extended" if ends_at > before else "shortened"
@@ -46,16 +42,42 @@ def change_end(booking: Booking, ends_at: datetime, *, now: datetime, by: str) -
 def move_window(booking: Booking, starts_at: datetime, ends_at: datetime, *, now: datetime, by: str) -> Booking:
     """Set a new start and end for a booking that is still planned."""
     booking.refresh_from_db()
+    _check_move(booking, starts_at, ends_at, now)
+    before = f"{house_time(booking.starts_at)} to {house_time(booking.ends_at)}"
+    _rewrite(booking, starts_at, ends_at, now)
+    booking.remark(f"moved from {before} to {house_time(starts_at)} to {house_time(ends_at)}", now=now, by=by)
+    return booking
+
+
+def check_change(booking: Booking, starts_at: datetime, ends_at: datetime, *, now: datetime) -> None:
+    """Whether the booking could have this window now; changes nothing. Raises NotPossible or BookingRefused."""
+    booking.refresh_from_db()
+    if starts_at != booking.starts_at:
+        _check_move(booking, starts_at, ends_at, now)
+    elif ends_at != booking.ends_at:
+        _check_end(booking, ends_at, now)
+    else:
+        return
+    booking.starts_at, booking.ends_at = starts_at, ends_at
+    refuse_overlap(booking)
+
+
+def _check_end(booking: Booking, ends_at: datetime, now: datetime) -> None:
+    if booking.state not in {State.PLANNED, State.ARMED, *RUNNING}:
+        raise NotPossible(f"{booking} is {booking.state_word}, so its end cannot be changed.")
+    if ends_at <= booking.starts_at:
+        raise BookingRefused("The end must come after the start.")
+    if ends_at <= now:
+        raise BookingRefused(f"{house_time(ends_at)} is in the past. To end the recording now, stop it.")
+
+
+def _check_move(booking: Booking, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
     if booking.state != State.PLANNED:
         raise NotPossible(f"{booking} is {booking.state_word}, so its start cannot be changed.")
     if ends_at <= starts_at:
         raise BookingRefused("The end must come after the start.")
     if ends_at <= now:
         raise BookingRefused("That window is in the past.")
-    before = f"{house_time(booking.starts_at)} to {house_time(booking.ends_at)}"
-    _rewrite(booking, starts_at, ends_at, now)
-    booking.remark(f"moved from {before} to {house_time(starts_at)} to {house_time(ends_at)}", now=now, by=by)
-    return booking
 
 
 def _rewrite(booking: Booking, starts_at: datetime, ends_at: datetime, now: datetime) -> None:

@@ -10,6 +10,7 @@ from scheduling.models import Booking, Recorder, Schedule
 from scheduling.models.schedule import local_text
 from scheduling.recorders.sources import port_needed
 from scheduling.rules.recurrence import Occurrence
+from station.actions import Outcome, Refusal, refused
 from station.clock import house_time
 from station.database.notify import wake_for
 from station.states import SCHEDULER
@@ -17,12 +18,16 @@ from station.states import SCHEDULER
 PREFLIGHTS = (timedelta(hours=24), timedelta(hours=1), timedelta(minutes=5))
 
 
-class BookingRefused(Exception):
+class BookingRefused(Refusal):
     """The booking cannot be made; the text is for the user."""
 
     def __init__(self, text: str, winner: Booking | None = None, free_at: datetime | None = None) -> None:
         super().__init__(text)
         self.winner, self.free_at = winner, free_at
+
+    def outcome(self) -> Outcome:
+        details = {"free_at": self.free_at} if self.free_at else {}
+        return refused(str(self), target=self.winner, details=details)
 
 
 def book(  # noqa: PLR0913  one keyword for each thing a caller may choose
@@ -40,10 +45,7 @@ def book(  # noqa: PLR0913  one keyword for each thing a caller may choose
     pad_after_seconds: int | None = None,
 ) -> Booking:
     """Book one window on one recorder, with its padding and its port; or raise BookingRefused."""
-    if not recorder.is_active:
-        raise BookingRefused(f"{recorder} is switched off.")
-    if ends_at <= starts_at:
-        raise BookingRefused("The end must come after the start.")
+    _refuse_impossible(recorder, starts_at, ends_at)
     booking = draft(recorder, starts_at, ends_at, now=now, by=by, title=title, is_manual=is_manual)
     if schedule is not None and occurrence is not None:
         follow_rule(booking, schedule, occurrence)
@@ -70,6 +72,19 @@ def book(  # noqa: PLR0913  one keyword for each thing a caller may choose
         raise refusal(booking) from error
     except PortTaken as error:
         raise BookingRefused(str(error)) from error
+
+
+def check_window(recorder: Recorder, starts_at: datetime, ends_at: datetime, *, now: datetime) -> None:
+    """Whether this window could be booked now; books nothing. Raises BookingRefused."""
+    _refuse_impossible(recorder, starts_at, ends_at)
+    refuse_overlap(draft(recorder, starts_at, ends_at, now=now, by="", title=""))
+
+
+def _refuse_impossible(recorder: Recorder, starts_at: datetime, ends_at: datetime) -> None:
+    if not recorder.is_active:
+        raise BookingRefused(f"{recorder} is switched off.")
+    if ends_at <= starts_at:
+        raise BookingRefused("The end must come after the start.")
 
 
 def draft(

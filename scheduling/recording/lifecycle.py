@@ -130,10 +130,9 @@ def _look_at(term: Term, booking: Booking) -> None:
     """Advance it; whatever goes wrong must not stop the others, and somebody must hear of it."""
     before = booking.state
     try:
-        advance(booking, database_now())
+        advance_and_tell(booking, database_now())
         if booking.state != before or (booking.state in HURRIED and not _rests(booking)):
             reconcile_soon(term, booking.owner)
-        _tell_followers(booking)
     except (OperationalError, InterfaceError):
         raise  # the database is away: nothing can be done or told
     except Exception as error:  # a fault in one booking must not stop the others, and somebody must hear of it
@@ -170,6 +169,12 @@ def unwant_leftovers(now: datetime) -> int:
     return sum(
         workloads.unwant(owner, now=now, by=SCHEDULER, note="its booking has ended") for owner in owners - active
     )
+
+
+def advance_and_tell(booking: Booking, now: datetime) -> None:
+    """One step, for the loop and for a person at the button: whoever drives a booking, its followers hear of it."""
+    advance(booking, now)
+    _tell_followers(booking)
 
 
 def advance(booking: Booking, now: datetime) -> None:

@@ -124,12 +124,15 @@ def discard(schedule: Schedule, now: datetime) -> int:
         return len(planned)
 
 
-def pause(schedule: Schedule, *, now: datetime, by: str) -> int:
-    """Plan and start nothing until the schedule is resumed. Running recordings continue."""
+def pause(schedule: Schedule, *, now: datetime, by: str) -> int | None:
+    """Plan and start nothing until the schedule is resumed. Running recordings continue.
+
+    Returns how many planned bookings are skipped, or None if the schedule was already paused.
+    """
     with transaction.atomic():
         lock(schedule.recorder_id)
         if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True):
-            return 0
+            return None
         schedule.is_paused = True
         count = 0
         for booking in schedule.bookings.before_start().filter(ends_at__gt=now):
@@ -142,12 +145,16 @@ def pause(schedule: Schedule, *, now: datetime, by: str) -> int:
         return count
 
 
-def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes:
-    """Resume the schedule: bookings that the pause skipped are planned again if the recorder is still free."""
+def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes | None:
+    """Resume the schedule: bookings that the pause skipped are planned again if the recorder is still free.
+
+    None if the schedule was not paused.
+    """
     changes = Changes()
     with transaction.atomic():
         lock(schedule.recorder_id)
-        Schedule.objects.filter(pk=schedule.pk).update(is_paused=False, plan_due_at=now)
+        if not Schedule.objects.filter(pk=schedule.pk, is_paused=True).update(is_paused=False, plan_due_at=now):
+            return None
         schedule.refresh_from_db()
         paused = schedule.bookings.filter(state=State.SKIPPED, skip_reason=Booking.Skip.PAUSED, ends_at__gt=now)
         for booking in paused.select_related("recorder__project").order_by("starts_at"):

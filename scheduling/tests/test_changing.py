@@ -98,7 +98,7 @@ def test_a_live_recording_is_extended_and_shortened_without_a_break(recorder: Re
     """R-12: the media worker gets the new end, keeps its file, and ends at the new time by itself."""
     scheduler()
     outcome = start_now(recorder, by="anna", length=timedelta(seconds=600))
-    booking = outcome.booking
+    booking = outcome.target
     assert booking is not None
     assert outcome.is_good, outcome.text
 
@@ -129,5 +129,5 @@ def test_a_start_by_hand_lasts_until_the_next_booking(recorder: Recorder) -> Non
     upcoming = book(recorder, now + HOUR, now + 2 * HOUR, now=now)
     outcome = start_now(recorder, by="anna")
     assert outcome.is_good, outcome.text
-    assert outcome.booking is not None
-    assert outcome.booking.ends_at == upcoming.starts_at
+    assert outcome.target is not None
+    assert outcome.target.ends_at == upcoming.starts_at

@@ -22,7 +22,7 @@ def inspected(make_docker_node: Any, project: Any, settings: Any) -> Any:
     outcome = start_now(recorder, by="anna")
     assert outcome.is_good, outcome.text
     [name] = [name for name in node.engine.containers() if "probe" not in name]
-    yield json.loads(node.engine.docker("inspect", name).stdout)[0], outcome.booking, node
+    yield json.loads(node.engine.docker("inspect", name).stdout)[0], outcome.target, node
     assert stop_now(recorder, by="anna").is_good
     assert node.engine.containers() == []
 

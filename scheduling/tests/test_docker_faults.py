@@ -110,7 +110,7 @@ def test_a_killed_container_is_replaced_and_the_recording_goes_on_as_a_new_part(
     wait_until(lambda: Workload.objects.filter(generation=2, state="running").exists(), 30, "a second generation runs")
     wait_until(lambda: booking_is("recording"), 30, "it records again")
     wait_until(lambda: len(Booking.objects.get().parts) == 2, 30, "two parts")
-    wait_until(lambda: ours(node) == [workload_name(outcome.booking.owner, 2)], 30, "the dead one is removed")
+    wait_until(lambda: ours(node) == [workload_name(outcome.target.owner, 2)], 30, "the dead one is removed")
     first = Workload.objects.get(generation=1)
     assert (first.state, first.exit_code, first.exit_reason) == ("failed", 137, "killed")
     booking = Booking.objects.get()
@@ -131,8 +131,8 @@ def test_a_name_taken_by_a_stranger_is_left_alone_and_a_new_generation_used(
 
     outcome = start_now(recorder, by="anna")
 
-    assert outcome.booking is not None
-    assert outcome.booking.owner == next_owner
+    assert outcome.target is not None
+    assert outcome.target.owner == next_owner
     wait_until(lambda: booking_is("recording"), 30, "it records under another name")
     assert sorted(ours(node)) == sorted([stranger, workload_name(next_owner, 2)])
     failed = Workload.objects.get(generation=1)
@@ -242,6 +242,6 @@ def test_what_carries_our_label_without_a_row_is_ended_within_30_seconds(
     scheduler()
 
     wait_until(lambda: ours(node) == [], 30, "the orphan is ended and removed", claim=True)
-    folder = Path(node.media_dir) / outcome.booking.folder
-    journal = json.loads((folder / f"{outcome.booking.file_name}.json").read_text())
+    folder = Path(node.media_dir) / outcome.target.folder
+    journal = json.loads((folder / f"{outcome.target.file_name}.json").read_text())
     assert journal["parts"][0]["end_reason"] == "stopped", "it was asked to end, not killed"

@@ -27,7 +27,7 @@ def test_start_gives_a_growing_playable_file_and_stop_keeps_it(recorder: Recorde
 
     assert outcome.is_good, outcome.text
     assert "records on local" in outcome.text
-    booking = outcome.booking
+    booking = outcome.target
     assert booking is not None
     assert booking.state == Booking.State.RECORDING
     [path] = files_of(booking, settings)
@@ -63,7 +63,7 @@ def test_second_start_of_a_recording_recorder_is_refused_and_names_the_first(rec
     assert not second.is_good
     assert "booked by anna" in second.text
     assert "free for this length from" in second.text
-    assert second.booking == first.booking
+    assert second.target == first.target
     assert Booking.objects.count() == 1
 
 

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
 from scheduling.bookings import calendars
+from scheduling.bookings.calendar_controls import import_calendar as book_entries
 from scheduling.models import Recorder
-from station import audit
 from station.admin.base import who
 from station.clock import database_now
 from station.rights import only_visible
@@ -80,10 +80,8 @@ def import_calendar(request: HttpRequest) -> HttpResponse:
             form.add_error("file", str(fault))
             return render(request, "scheduling/import_calendar.html", context)
         if "book" in request.POST:
-            made, left = calendars.import_entries(entries, recorder, now=now, by=who(request))
-            audit.record(who(request), "import", recorder, note=f"{len(made)} bookings from a calendar file")
-            text = f"{len(made)} booked on {recorder}, {len(left)} skipped."
-            messages.add_message(request, messages.WARNING if left else messages.SUCCESS, text)
+            outcome = book_entries(recorder, now=now, by=who(request), entries=entries)
+            messages.add_message(request, messages.SUCCESS if outcome.is_good else messages.WARNING, outcome.text)
             return redirect("admin:scheduling_booking_changelist")
         content = base64.b64encode(form.cleaned_data["bytes"]).decode()
         good = sum(not entry.problem for entry in entries)

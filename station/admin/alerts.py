@@ -4,17 +4,16 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from station import alerts
-from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter, report, who
+from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter
+from station.admin.buttons import BulkAction, Operated
+from station.alerts.controls import acknowledge, resolve
 from station.badges import badge, outcome_badge
-from station.clock import database_now
 from station.models import Alert, AlertDelivery, AlertEvent, AlertRoute
 from station.models.alert import Severity
 from station.sealing import seal
@@ -43,7 +42,7 @@ class DeliveryInline(ReadOnlyRights, TabularInline):
 
 
 @admin.register(Alert)
-class AlertAdmin(ReadOnlyRights, MachineAdmin):
+class AlertAdmin(Operated, ReadOnlyRights, MachineAdmin):
     list_display = ["state_shown", "severity_shown", "title", "project", "raised_at", "last_seen_at", "times_seen"]
     list_filter = ["state", "severity", ("project", VisibleFilter)]
     search_fields = ["title", "text", "key"]
@@ -51,33 +50,11 @@ class AlertAdmin(ReadOnlyRights, MachineAdmin):
     fields += ["raised_at", "last_seen_at", "times_seen", "key"]
     readonly_fields = fields
     inlines = [AlertEventInline, DeliveryInline]
-    actions = ["acknowledge_selected", "resolve_selected"]
+    bulk_actions = [BulkAction(acknowledge, "acknowledged"), BulkAction(resolve, "resolved")]
 
     @display(description="Severity", ordering="severity")
     def severity_shown(self, obj: Alert) -> SafeString:
         return badge(obj.get_severity_display(), SEVERITY_COLOURS[Severity(obj.severity)])
-
-    def has_acknowledge_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("station.acknowledge_alert")
-
-    @admin.action(description="Acknowledge", permissions=["acknowledge"])
-    def acknowledge_selected(self, request: HttpRequest, queryset: QuerySet[Alert]) -> None:
-        def act(alert: Alert) -> tuple[bool, str]:
-            if not request.user.has_perm("station.acknowledge_alert", alert):
-                return False, "not yours"
-            return alerts.acknowledge(alert, now=database_now(), by=who(request)), f"already {alert.state}"
-
-        report(request, queryset, act, "acknowledged")
-
-    @admin.action(description="Resolve by hand", permissions=["acknowledge"])
-    def resolve_selected(self, request: HttpRequest, queryset: QuerySet[Alert]) -> None:
-        def act(alert: Alert) -> tuple[bool, str]:
-            if not request.user.has_perm("station.acknowledge_alert", alert):
-                return False, "not yours"
-            done = alerts.resolve(alert, now=database_now(), by=who(request), note="by hand")
-            return done, f"already {alert.state}"
-
-        report(request, queryset, act, "resolved")
 
 
 class RouteForm(forms.ModelForm):

@@ -1,9 +1,8 @@
-"""The base of all our admin pages: rights per project, an audit trail, 404 for what is not yours, thin actions."""
+"""The base of all our admin pages: rights per project, an audit trail, 404 for what is not yours."""
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db import models
 from django.forms import BaseInlineFormSet, ModelForm
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -191,24 +190,3 @@ def dialog(title: str, description: str, submit: str) -> dict[str, Any]:
 def redirect_after_dialog(url: str) -> HttpResponse:
     """unfold's dialogs are htmx forms: this makes the browser go on."""
     return HttpResponse(headers={"HX-Redirect": url})
-
-
-def report(
-    request: HttpRequest,
-    rows: Iterable[Any],
-    act: Callable[[Any], tuple[bool, str]],
-    done: str,
-    not_done: str = "skipped",
-) -> None:
-    """Call one function per row and tell what came of it: "3 started, 1 skipped (already recording)"."""
-    good, skipped = 0, list[str]()
-    for row in rows:
-        is_good, text = act(row)
-        if is_good:
-            good += 1
-        else:
-            skipped.append(f"{row}: {text}")
-    words = [f"{good} {done}"]
-    if skipped:
-        words.append(f"{len(skipped)} {not_done} ({'; '.join(skipped[:5])})")
-    messages.add_message(request, messages.WARNING if skipped else messages.SUCCESS, ", ".join(words))

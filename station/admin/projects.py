@@ -5,9 +5,12 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
+from unfold.decorators import display
 
 from station.admin.base import ReadOnlyAdmin, StationAdmin, VisibleFilter
+from station.badges import outcome_badge
 from station.models import AuditEntry, Membership, Project
 from station.rights import Role
 
@@ -34,7 +37,11 @@ class ProjectAdmin(StationAdmin):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
-    list_display = ["at", "who", "what", "subject_name", "project", "note"]
-    list_filter = ["what", ("project", VisibleFilter)]
+    list_display = ["at", "who", "what", "result_shown", "subject_name", "project", "note"]
+    list_filter = ["result", "what", ("project", VisibleFilter)]
     search_fields = ["who", "subject_name", "note"]
     date_hierarchy = "at"
+
+    @display(description="Result", ordering="result")
+    def result_shown(self, obj: AuditEntry) -> SafeString:
+        return outcome_badge(obj.get_result_display().lower(), obj.result, AuditEntry.COLOURS)

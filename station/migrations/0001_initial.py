@@ -157,6 +157,7 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField()),
                 ('who', models.CharField(max_length=150)),
                 ('what', models.CharField(max_length=80)),
+                ('result', models.CharField(choices=[('done', 'Done'), ('refused', 'Refused'), ('nothing', 'nothing to do'), ('failed', 'ended with an error')], default='done', max_length=8)),
                 ('subject', models.CharField(max_length=80)),
                 ('subject_name', models.CharField(max_length=200)),
                 ('before', models.JSONField(default=dict, encoder=django.core.serializers.json.DjangoJSONEncoder)),

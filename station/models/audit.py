@@ -1,5 +1,8 @@
 """The audit log: who changed what, with the values before and after."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 
@@ -7,15 +10,29 @@ from django.db import models
 class AuditEntry(models.Model):
     """Append-only. A changed secret is recorded as changed, without its value."""
 
+    class Result(models.TextChoices):
+        DONE = "done"
+        REFUSED = "refused"
+        NOTHING = "nothing", "nothing to do"
+        FAILED = "failed", "ended with an error"
+
+    COLOURS: ClassVar[Mapping[str, str]] = {
+        Result.DONE: "green",
+        Result.REFUSED: "amber",
+        Result.NOTHING: "grey",
+        Result.FAILED: "red",
+    }
+
     at = models.DateTimeField()
     who = models.CharField(max_length=150)
     what = models.CharField(max_length=80)
+    result = models.CharField(max_length=8, choices=Result.choices, default=Result.DONE)
     subject = models.CharField(max_length=80)  # "recorder:12"
     subject_name = models.CharField(max_length=200)
     project = models.ForeignKey("station.Project", null=True, on_delete=models.SET_NULL, related_name="+")
     before = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
     after = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
-    note = models.TextField(blank=True)
+    note = models.TextField(blank=True)  # of an action: the sentence the person was given
 
     class Meta:
         ordering = ["-at", "-id"]

@@ -215,7 +215,9 @@ class Capture:
             self.take = splitter.go_over(self.take)
         return self.take
 
-    def _watch(self, ffmpeg: Ffmpeg, preview: Preview | None, splitter: Splitter | None) -> str:
+    def _watch(  # noqa: C901  one poll of everything that can end a part
+        self, ffmpeg: Ffmpeg, preview: Preview | None, splitter: Splitter | None
+    ) -> str:
         """Stay with one ffmpeg until there is a reason to end it, or it ended by itself."""
         self.state = "connecting"
         self._lost_at = None

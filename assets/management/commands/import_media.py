@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from assets.intake import imports, watch_folders
+from assets.intake.controls import bring
 from assets.models import Import
-from station.clock import database_now
 from station.models import Project
 
 
@@ -47,5 +47,4 @@ class Command(BaseCommand):
             return f"refused: {fault}"
         if is_dry:
             return "would be imported"
-        row = imports.bring(file, project=project, way=Import.Way.FOLDER, now=database_now(), by="import_media")
-        return f"queued as {row.pk}" if row else "was asked for before"
+        return bring(project, by="import_media", path=file, way=Import.Way.FOLDER).text

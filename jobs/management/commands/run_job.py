@@ -4,14 +4,15 @@ import json
 import time
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from jobs.declared.payloads import BadPayload
 from jobs.models import Run
-from jobs.runs.queue import NotQueued, run_by_hand, spec_of
+from jobs.runs.controls import run_now
+from jobs.runs.queue import NotQueued, job_row
+from station.actions.commands import ActionCommand
 
 
-class Command(BaseCommand):
+class Command(ActionCommand):
     help = "Run a job now, whatever its plan; also while it is paused. Ends with 1 if it fails (with --wait)."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -27,11 +28,13 @@ class Command(BaseCommand):
         except ValueError as error:
             raise CommandError(f"--payload is not JSON: {error}") from error
         try:
-            spec_of(options["name"])
-            run = run_by_hand(options["name"], scope=options["scope"], payload=payload, by="command line")
-        except (NotQueued, BadPayload) as refusal:
+            job = job_row(options["name"])
+        except NotQueued as refusal:
             raise CommandError(str(refusal)) from refusal
-        self.stdout.write(f"Run {run.pk} of {run.job} is queued.")
+        outcome = self.carry_out(run_now, job, scope=options["scope"], payload=payload)
+        self.answer(options, outcome.text)
+        run = outcome.target
+        assert isinstance(run, Run)
         if options["wait"]:
             self._wait(run, options["seconds"])
 

@@ -4,11 +4,12 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from nodes.machines.node_controls import set_draining
+from nodes.machines.node_controls import drain
 from nodes.models import Node, Workload
 from playout.channels import controls
-from playout.channels.command_support import BY, PlayoutCommand, node_named, planned_move
+from playout.channels.command_support import PlayoutCommand, planned_move
 from playout.models import Channel
+from station.actions.commands import BY, row_named
 
 
 class Command(PlayoutCommand):
@@ -20,14 +21,14 @@ class Command(PlayoutCommand):
         parser.add_argument("--keep-channels", action="store_true", help="Leave the channels where they are.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        node = node_named(options["node"])
+        node = row_named(Node, options["node"])
         owners = Workload.objects.live().filter(node=node, is_wanted=True).values_list("owner", flat=True)
         on_air = Channel.objects.filter(state=Channel.State.ON_AIR)
         channels = [] if options["keep_channels"] else [each for each in on_air if each.owner in set(owners)]
         if options["dry_run"]:
             self._say_plan(node, channels, options)
             return
-        set_draining(node, True, BY)
+        drain(node, by=BY)
         moved: list[str] = []
         left: list[str] = []
         for channel in channels:

@@ -4,9 +4,11 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from nodes.models import Node
 from playout.channels import controls
-from playout.channels.command_support import BY, PlayoutCommand, channel_named, node_named, planned_move
+from playout.channels.command_support import PlayoutCommand, planned_move
 from playout.models import Channel
+from station.actions.commands import row_named
 
 
 class Command(PlayoutCommand):
@@ -18,14 +20,12 @@ class Command(PlayoutCommand):
         parser.add_argument("--to", help="The node to move it to (default: any other that is up).")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        channel = channel_named(options["channel"])
-        to_node = node_named(options["to"]) if options["to"] else None
+        channel = row_named(Channel, options["channel"])
+        to_node = row_named(Node, options["to"]) if options["to"] else None
         if channel.state != Channel.State.ON_AIR:
             raise CommandError(f"{channel} is {channel.state_word}: only what is on air can be moved.")
         if options["dry_run"]:
             self.answer(options, planned_move(channel, to_node), moved=False)
             return
-        outcome = controls.move(channel, by=BY, to_node=to_node, reason="moved from the command line")
-        if not outcome.is_good:
-            raise CommandError(outcome.text)
+        outcome = self.carry_out(controls.move, channel, to_node=to_node, reason="moved from the command line")
         self.answer(options, outcome.text, moved=True)

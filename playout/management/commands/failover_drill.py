@@ -6,8 +6,9 @@ from django.core.management.base import CommandError, CommandParser
 
 from nodes import workloads
 from playout.channels import controls
-from playout.channels.command_support import BY, PlayoutCommand, channel_named, planned_move
+from playout.channels.command_support import PlayoutCommand, planned_move
 from playout.models import Channel, Recovery
+from station.actions.commands import row_named
 
 
 class Command(PlayoutCommand):
@@ -19,7 +20,7 @@ class Command(PlayoutCommand):
         parser.add_argument("--back", action="store_true", help="Move it back afterwards.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        channel = channel_named(options["channel"])
+        channel = row_named(Channel, options["channel"])
         if channel.state != Channel.State.ON_AIR:
             raise CommandError(f"{channel} is {channel.state_word}: only what is on air can be drilled.")
         first = workloads.latest(channel.owner)
@@ -33,8 +34,6 @@ class Command(PlayoutCommand):
         self.answer(options, text, drills=drills)
 
     def _move(self, channel: Channel, to_node: Any) -> dict[str, Any]:
-        outcome = controls.move(channel, by=BY, to_node=to_node, reason="drill")
-        if not outcome.is_good:
-            raise CommandError(outcome.text)
+        self.carry_out(controls.move, channel, to_node=to_node, reason="drill")
         done = Recovery.objects.filter(channel=channel).select_related("from_node", "to_node").latest("noticed_at")
         return {"from": str(done.from_node), "to": str(done.to_node), "off_air_seconds": done.off_air_seconds}

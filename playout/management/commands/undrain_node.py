@@ -4,8 +4,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from nodes.machines.node_controls import set_draining
-from playout.channels.command_support import BY, PlayoutCommand, node_named
+from nodes.machines.node_controls import undrain
+from nodes.models import Node
+from playout.channels.command_support import PlayoutCommand
+from station.actions.commands import BY, row_named
 
 
 class Command(PlayoutCommand):
@@ -16,9 +18,9 @@ class Command(PlayoutCommand):
         parser.add_argument("node", help="Its name.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        node = node_named(options["node"])
+        node = row_named(Node, options["node"])
         if options["dry_run"]:
             self.answer(options, f"{node} would be open for work.", changed=False)
             return
-        changed, _ = set_draining(node, False, BY)
-        self.answer(options, f"{node} is open for work." if changed else f"{node} was not drained.", changed=changed)
+        outcome = undrain(node, by=BY)  # a node that is open is no fault
+        self.answer(options, outcome.text, changed=outcome.is_done)

@@ -3,17 +3,16 @@
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from scheduling.bookings.making import BookingRefused, book
+from scheduling.bookings.controls import book
 from scheduling.models import Recorder
-from station import audit
-from station.clock import database_now, house_time
+from station.actions.commands import ActionCommand, row_named
 from station.clock import house_zone as the_house
 from station.clock.zones import UnknownZone, to_utc, zone_of
 
 
-class Command(BaseCommand):
+class Command(ActionCommand):
     help = "Book a window on a recorder, as the form in the admin does."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -24,21 +23,10 @@ class Command(BaseCommand):
         parser.add_argument("--title", default="")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        recorder = Recorder.objects.filter(name=options["recorder"]).first()
-        if recorder is None:
-            raise CommandError(f"There is no recorder called {options['recorder']}.")
+        recorder = row_named(Recorder, options["recorder"])
         starts_at, ends_at = (self._moment(options[name], options["zone"]) for name in ("start", "end"))
-        now = database_now()
-        if ends_at <= now:
-            raise CommandError("That window is past.")
-        try:
-            booking = book(recorder, starts_at, ends_at, now=now, by="command line", title=options["title"][:120])
-        except BookingRefused as refusal:
-            raise CommandError(str(refusal)) from refusal
-        audit.record("command line", "add", booking)
-        self.stdout.write(
-            f"Booking {booking.pk}: {recorder}, {house_time(booking.starts_at)} to {house_time(booking.ends_at)}."
-        )
+        window = {"starts_at": starts_at, "ends_at": ends_at, "title": options["title"][:120]}
+        self.answer(options, self.carry_out(book, recorder, **window).text)
 
     def _moment(self, text: str, zone: str | None) -> datetime:
         try:

@@ -3,13 +3,14 @@
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from scheduling.models import Recorder
 from scheduling.recording.controls import start_now
+from station.actions.commands import ActionCommand, row_named
 
 
-class Command(BaseCommand):
+class Command(ActionCommand):
     help = "Start a recorder now, as the button in the admin does."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -19,14 +20,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        recorder = Recorder.objects.filter(name=options["recorder"]).first()
-        if recorder is None:
-            raise CommandError(f"There is no recorder called {options['recorder']}.")
+        recorder = row_named(Recorder, options["recorder"])
         minutes = options["minutes"]
         if minutes is not None and not minutes > 0:
             raise CommandError("--minutes must be more than 0.")
         length = timedelta(minutes=minutes) if minutes else None
-        outcome = start_now(recorder, by="command line", length=length)
-        if not outcome.is_good:
-            raise CommandError(outcome.text)
-        self.stdout.write(outcome.text)
+        self.answer(options, self.carry_out(start_now, recorder, length=length).text)

@@ -1,0 +1,24 @@
+"""What people do to a delivery by hand: deliver again, give up."""
+
+from datetime import datetime
+
+from assets.delivery import deliveries
+from assets.models import Delivery
+from station.actions import Outcome, action, changed_meanwhile, done
+
+OPERATE = "assets.operate_asset"
+State = Delivery.State
+
+
+@action("again", "Deliver again", permission=OPERATE, states=(State.DELIVERED, State.GIVEN_UP, State.FAILED))
+def again(delivery: Delivery, *, now: datetime, by: str) -> Outcome:
+    if not deliveries.again(delivery, now=now, by=by):
+        return changed_meanwhile(delivery)
+    return done(f"{delivery} is on its way again.")
+
+
+@action("give up", "Give up", permission=OPERATE, states=(State.PENDING, State.FAILED))
+def give_up(delivery: Delivery, *, now: datetime, by: str) -> Outcome:
+    if not deliveries.give_up(delivery, now=now, by=by, note=f"given up by {by}"):
+        return changed_meanwhile(delivery)
+    return done(f"{delivery} is given up.")

@@ -1,0 +1,107 @@
+"""What people do to an asset by hand: process again, deliver, hold, withdraw, replace, trash, and the way back."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from assets.delivery import deliveries
+from assets.library import retention, usage
+from assets.models import Asset, AssetStep, Destination
+from assets.processing import steps as processing
+from station.actions import Outcome, action, done, nothing
+
+OPERATE = "assets.operate_asset"
+State = Asset.State
+EVERY_STEP = tuple(str(kind) for kind in AssetStep.Kind)
+
+
+def _is_there(asset: Asset) -> bool:
+    return asset.state != State.DELETED
+
+
+def _is_busy(asset: Asset) -> bool:
+    """In the trash, or its recording still runs."""
+    return asset.is_trashed or asset.is_being_recorded
+
+
+def _is_processable(asset: Asset) -> bool:
+    return asset.state in {*Asset.FINISHED, State.ERROR} and not _is_busy(asset)
+
+
+@action("process", "Process again", permission=OPERATE, when=_is_processable)
+def process(asset: Asset, *, now: datetime, by: str, steps: Sequence[str] = EVERY_STEP) -> Outcome:
+    count = processing.again(asset, processing.fitting(asset, steps), now=now, by=by)
+    if not count:
+        reason = "everything chosen is under way, or does not apply"
+        return nothing(f"{asset}: {reason}.", reason=reason)
+    return done(f"{asset}: {count} steps are queued.", details={"steps": count})
+
+
+@action("deliver", "Deliver", permission=OPERATE, when=lambda asset: asset.is_usable)
+def deliver(asset: Asset, *, now: datetime, by: str, destination: Destination) -> Outcome:
+    """To one destination; once more if it went there before."""
+    details = {"destination": str(destination)}
+    if deliveries.want(asset, destination, now=now, by=by):
+        return done(f"{asset} is on its way to {destination}.", details=details)
+    if deliveries.again(asset.deliveries.get(destination=destination), now=now, by=by):
+        return done(f"{asset} is on its way to {destination} again.", details=details)
+    return nothing(f"{asset} is on its way to {destination} already.")
+
+
+@action("hold", "Hold", permission=OPERATE, when=lambda asset: asset.held_at is None and _is_there(asset))
+def hold(asset: Asset, *, now: datetime, by: str, reason: str = "") -> Outcome:
+    retention.hold(asset, reason=reason, now=now, by=by)
+    return done(f"{asset} is held.", details={"reason": reason})
+
+
+@action("release", "Release", permission=OPERATE, when=lambda asset: asset.held_at is not None, otherwise="not held")
+def release(asset: Asset, *, now: datetime, by: str) -> Outcome:
+    retention.release(asset, now=now, by=by)
+    return done(f"{asset} is released.")
+
+
+@action("withdraw", "Withdraw", permission=OPERATE, when=lambda asset: not asset.withdrawn_at and _is_there(asset))
+def withdraw(asset: Asset, *, now: datetime, by: str, reason: str, replacement: Asset | None = None) -> Outcome:
+    count = usage.withdraw(asset, reason=reason, replacement=replacement, now=now, by=by)
+    instead = f" {replacement} is in its place {count} times." if count else ""
+    return done(f"{asset} is withdrawn.{instead}", details={"reason": reason, "replaced": count})
+
+
+@action("replace", "Replace", permission=OPERATE, when=_is_there)
+def replace(asset: Asset, *, now: datetime, by: str, replacement: Asset) -> Outcome:
+    count = usage.replace_everywhere(asset, replacement, now=now, by=by)
+    return done(f"{asset}: {replacement} is in its place {count} times.", details={"replaced": count})
+
+
+@action(
+    "reinstate",
+    "Use again",
+    permission=OPERATE,
+    when=lambda asset: asset.withdrawn_at is not None and _is_there(asset),
+    otherwise="not withdrawn",
+)
+def reinstate(asset: Asset, *, now: datetime, by: str) -> Outcome:
+    usage.restore(asset, now=now, by=by)
+    return done(f"{asset} may be used again.")
+
+
+@action(
+    "trash",
+    "To the trash",
+    permission=OPERATE,
+    when=lambda asset: asset.is_over and not _is_busy(asset) and _is_there(asset),
+)
+def trash(asset: Asset, *, now: datetime, by: str, reason: str = "") -> Outcome:
+    retention.trash(asset, reason=reason or f"thrown away by {by}", now=now, by=by)
+    return done(f"{asset} is in the trash.", details={"reason": reason})
+
+
+@action(
+    "restore",
+    "Restore",
+    permission=OPERATE,
+    when=lambda asset: asset.is_trashed and _is_there(asset),
+    otherwise="not in the trash",
+)
+def restore(asset: Asset, *, now: datetime, by: str) -> Outcome:
+    retention.restore(asset, now=now, by=by)
+    return done(f"{asset} is restored.")

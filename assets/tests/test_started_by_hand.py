@@ -1,0 +1,44 @@
+"""Start and Stop by hand with no scheduler anywhere: the asset is made, follows its recording and is filed."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from assets.library import live
+from assets.models import Asset
+from scheduling.models import Booking, Leadership, Recorder
+from scheduling.recording.controls import start_now, stop_now
+from testing.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+
+def test_an_asset_exists_and_follows_without_any_scheduler(
+    recorder: Recorder, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A-01: whoever drives a booking, its followers hear of it."""
+    assert "assets.library.live.follow" in settings.BOOKING_FOLLOWERS
+    monkeypatch.setattr(live, "SYNC", timedelta(0))  # every step is news
+
+    started = start_now(recorder, by="anna")
+
+    assert started.is_good, started.text
+    assert not Leadership.objects.filter(epoch__gt=0).exists()
+    asset = Asset.objects.get(booking=started.target)
+    assert (asset.state, asset.project) == (Asset.State.LIVE, recorder.project)
+    [part] = asset.parts.all()
+    first_bytes = part.size_bytes
+    assert first_bytes > 0
+    path = settings.RECORDINGS_DIR / part.path
+    wait_until(lambda: path.stat().st_size > first_bytes + 50_000, 30, "the recording grows")
+
+    stopped = stop_now(recorder, by="anna")
+
+    assert stopped.is_good, stopped.text
+    booking = Booking.objects.get()
+    asset.refresh_from_db()
+    assert (asset.state, booking.filed_at is not None) == (Asset.State.PROCESSING, True)
+    assert asset.size_bytes == booking.size_bytes
+    assert asset.size_bytes > first_bytes
+    assert asset.steps.exists()

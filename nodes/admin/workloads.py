@@ -1,0 +1,29 @@
+"""Workloads: what runs where, what is wanted, and how each one ended."""
+
+from django.contrib import admin
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from nodes.models import Workload, WorkloadEvent
+from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, VisibleFilter
+from station.badges import badge
+
+
+class WorkloadEventInline(EventInline):
+    model = WorkloadEvent
+
+
+@admin.register(Workload)
+class WorkloadAdmin(ReadOnlyRights, MachineAdmin):
+    list_display = ["name", "state_shown", "wanted_shown", "node", "created_at", "heartbeat_at", "exit_reason", "error"]
+    list_filter = ["state", "node", "program", ("project", VisibleFilter)]
+    search_fields = ["name", "owner"]
+    inlines = [WorkloadEventInline]
+    fields = ["name", "state_shown", "wanted_shown", "node", "program", "owner", "generation", "control_port"]
+    fields += ["created_at", "started_at", "heartbeat_at", "deadline_at", "removed_at", "exit_code", "exit_reason"]
+    fields += ["error", "progress", "log_tail"]
+    readonly_fields = fields
+
+    @display(description="Wanted", ordering="is_wanted")
+    def wanted_shown(self, obj: Workload) -> SafeString:
+        return badge("wanted", "blue") if obj.is_wanted else badge("not wanted", "grey")
