@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_an_acknowledged_trouble_is_resolved_when_it_is_over() -> None:
-    """U-01: acknowledged with a name; the history keeps all three steps."""
+    """It is acknowledged with a name; the history keeps all three steps."""
     alert = raise_alert("fire", "Fire in studio A", now=timezone.now())
     acknowledge(alert, now=timezone.now(), by="anna")
 
