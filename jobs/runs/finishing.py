@@ -152,7 +152,7 @@ def write_end(
 
 def tell_of_room(jobs: Sequence[int]) -> None:
     """After the end of runs of these limited jobs; under a fleet's limit every end makes room for any job."""
-    if settings.JOB_FLEET_LIMIT:
+    if settings.JOB_FLEET_LIMIT > 0:
         if Run.objects.filter(state=State.QUEUED).exists():
             wake_workers()
     elif jobs:
