@@ -84,7 +84,8 @@ def wrap(machine: Any) -> None:
             note(cls._meta.model_name, old, to, sys._getframe(1))
         return rows
 
-    machine.move, machine.move_rows = noting_move, classmethod(noting_rows)  # type: ignore[arg-type]
+    rows_for_class: Any = noting_rows
+    machine.move, machine.move_rows = noting_move, classmethod(rows_for_class)
 
 
 def note(machine: str, old: str, new: str, caller: FrameType | None) -> None:

@@ -202,7 +202,7 @@ def fleet_room(room: int) -> Iterator[int]:
 
     One claimer of the whole fleet at a time counts what runs, so that two of them cannot both take the last place.
     """
-    if not settings.JOB_FLEET_LIMIT:
+    if settings.JOB_FLEET_LIMIT <= 0:
         yield room
         return
     with transaction.atomic():

@@ -159,7 +159,7 @@ def write_end(pk: int, token: UUID | None, to: str, ending: Ending, condition: s
 
 def tell_of_room(jobs: Sequence[int]) -> None:
     """After the end of runs of these limited jobs; under a fleet's limit every end makes room for any job."""
-    if settings.JOB_FLEET_LIMIT:
+    if settings.JOB_FLEET_LIMIT > 0:
         if Run.objects.filter(state=State.QUEUED).exists():
             wake_workers()
     elif jobs:

@@ -9,11 +9,12 @@ from django.utils import timezone
 from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.runtimes.base import Launch, Observed, Status, Unreachable
-from nodes.workloads import start, stop, watch
+from nodes.workloads import reachability, start, stop, watch
 from nodes.workloads.media_worker_client import WorkerSilent
 from station.models import Alert
 from station.models.alert import Severity
 from station.term import Term
+from testing.workloads import like_a_channel
 
 pytestmark = [pytest.mark.django_db]
 
@@ -49,10 +50,11 @@ class Engine:
         return ""
 
 
-def make(**fields: Any) -> Workload:
+def make(program: str = "capture", **fields: Any) -> Workload:
     now = timezone.now()
     node = Node.objects.create(name="a", address="unix:///a", media_dir="/m", state="up")
-    made = workloads.want("booking:1", node=node, program="capture", spec={}, secret={}, now=now)
+    policy = like_a_channel() if program == "playout" else None
+    made = workloads.want("booking:1", node=node, program=program, spec={}, secret={}, now=now, supervision=policy)
     Workload.objects.filter(pk=made.pk).update(**fields)
     made.refresh_from_db()
     return made
@@ -96,6 +98,33 @@ def test_a_worker_that_does_not_answer_yet_is_not_missed_until_its_deadline(monk
     workload.refresh_from_db()
     start.start(workload, engine)  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.FAILED, "not_started")
+
+
+@pytest.mark.parametrize(("silent_seconds", "looks"), [(50.0, None), (120.0, 3), (160.0, 2)])
+def test_a_channel_is_given_up_at_its_third_miss(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, silent_seconds: float, looks: int | None
+) -> None:
+    """P-04: three looks in a row without an answer, and the silence allowed is over; after half as long again, two."""
+
+    def silent(workload: Workload, seconds: float | None = None) -> Any:
+        raise WorkerSilent("connection refused")
+
+    settings.PLAYOUT_SILENCE_SECONDS = 100.0  # so that the time this test takes is nothing
+    monkeypatch.setattr(watch, "fetch_status", silent)
+    monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 30.0)
+    workload, engine = make("playout", state=State.RUNNING, heartbeat_at=past(silent_seconds)), Engine()
+    term = Term()
+    term.memory(reachability.Heard).note(workload)
+
+    taken = 0
+    while workload.state == State.RUNNING and taken < 6:
+        watch.watch(term, workload, engine)  # type: ignore[arg-type]
+        taken += 1
+
+    assert taken == (looks or 6)
+    assert workload.missed_looks == taken
+    if looks:
+        assert (workload.state, workload.exit_reason) == (State.FAILED, "unresponsive")
 
 
 def test_what_is_done_before_anybody_heard_of_it_has_ended_well() -> None:

@@ -13,7 +13,7 @@ from scheduling.bookings.making import book
 from scheduling.leader.leader import read_status
 from scheduling.models import Booking, Leadership, Recorder
 from station.clock import database_now
-from testing.media import decode
+from testing.verdicts import assert_true_verdict
 from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.crash, pytest.mark.paced]
@@ -76,8 +76,8 @@ def test_a_leader_killed_in_the_middle_of_starts_is_followed_and_each_start_happ
         moves = [event.new for event in booking.events.all() if event.old != event.new]
         assert moves.count(State.STARTING) == moves.count(State.RECORDING) == 1, (booking, moves)
         assert booking.attempts == 1
-        [part] = booking.parts
-        assert decode(Path(process_node.media_dir) / booking.folder / part["file"]) > 0
+        assert len(booking.parts) == 1
+        assert assert_true_verdict(booking, Path(process_node.media_dir)) > 0
     names = {seen.name for seen in runtime_for(process_node).list_ours()}
     assert names <= set(Workload.objects.values_list("name", flat=True)), "nothing that no row knows of"
 
