@@ -42,9 +42,9 @@ def test_a_cancelled_recording_ends_cancelled_and_keeps_its_file(recorder: Recor
     """R-10: its own worker is stopped, once; what was recorded stays and plays."""
     settings.WORKER_PREVIEW = False
     outcome = start_now(recorder, by="anna")
-    assert outcome.booking is not None, outcome.text
+    assert outcome.target is not None, outcome.text
     assert outcome.is_good, outcome.text
-    assert cancel(outcome.booking, now=database_now(), by="anna")
+    assert cancel(outcome.target, now=database_now(), by="anna")
 
     def is_cancelled() -> bool:
         for workload in Workload.objects.to_look_at():

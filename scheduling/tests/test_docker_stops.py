@@ -38,9 +38,9 @@ def recording(node: Any, project: Any) -> Booking:
     AlertRoute.objects.create(name="desk", channel="mail", target="desk@tv.example", min_severity=Severity.WARNING)
     outcome = start_now(recorder, by="anna")
     assert outcome.is_good, outcome.text
-    assert outcome.booking is not None
+    assert outcome.target is not None
     wait_until(lambda: turn().progress.get("frames", 0) > 50, 30, "it has recorded two seconds", pause=0.2)
-    return outcome.booking
+    return outcome.target
 
 
 def turn() -> Workload:
