@@ -36,7 +36,7 @@ test: export ARROWS_DIR = $(if $(ARGS),,$(CURDIR)/.cache/arrows)
 test: $(VENV)/.dev ## run the tests; with a Docker Engine at hand the Docker tier too
 	$(if $(ARGS),,@rm -rf .cache/arrows)
 	$(BIN)/python -m pytest $(or $(ARGS),-m "not alone and not paced")
-	$(if $(ARGS),,$(BIN)/python -m pytest -n 4 -m paced)
+	$(if $(ARGS),,$(BIN)/python -m pytest -n 4 -m "paced and not alone")
 	$(if $(ARGS),,$(BIN)/python -m pytest -n 0 -m alone)
 	$(if $(ARGS),,$(BIN)/python -m testing.arrows)
 

@@ -42,8 +42,9 @@ def media(tmp_path: Path, settings: Any) -> Path:
     return folder
 
 
-def make_node(name: str, address: str, media: Path) -> Node:
-    return Node.objects.create(name=name, address=address, media_dir=str(media), control_port_from=free_port())
+def make_node(name: str, address: str, media: Path, control_ports: int) -> Node:
+    # Not a port the kernel gives to anybody's outgoing connection.
+    return Node.objects.create(name=name, address=address, media_dir=str(media), control_port_from=control_ports)
 
 
 def capture_and_stop(node: Node) -> dict[str, Any]:
@@ -61,7 +62,9 @@ def capture_and_stop(node: Node) -> dict[str, Any]:
     return dict(final)
 
 
-def test_an_engine_over_mutual_tls(get_engine: Any, media: Path, tmp_path: Path, settings: Any) -> None:
+def test_an_engine_over_mutual_tls(
+    get_engine: Any, media: Path, tmp_path: Path, settings: Any, control_ports: int
+) -> None:
     """With our certificate everything works; without it, or with another CA's, nothing does."""
     engine = get_engine("c")
     authority = Authority(tmp_path / "ca")
@@ -71,7 +74,7 @@ def test_an_engine_over_mutual_tls(get_engine: Any, media: Path, tmp_path: Path,
     engine.process.wait(30)
     engine.start(*authority.serve(f"tcp://127.0.0.1:{port}"))
     keys = settings.NODE_KEYS_DIR / "secure"
-    node = make_node("secure", f"tcp://127.0.0.1:{port}", media)
+    node = make_node("secure", f"tcp://127.0.0.1:{port}", media, control_ports)
     try:
         for signer in (stranger, authority):
             signer.give_keys(keys)
@@ -120,7 +123,12 @@ def ssh_server(tmp_path: Path) -> Iterator[tuple[int, Path]]:
 
 
 def test_an_engine_over_ssh(
-    get_engine: Any, media: Path, ssh_server: tuple[int, Path], settings: Any, monkeypatch: pytest.MonkeyPatch
+    get_engine: Any,
+    media: Path,
+    ssh_server: tuple[int, Path],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    control_ports: int,
 ) -> None:
     """The same capture through ssh; a killed ssh process is started again."""
     engine = get_engine("a")
@@ -129,7 +137,7 @@ def test_an_engine_over_ssh(
     keys = settings.NODE_KEYS_DIR / "far"
     keys.mkdir(parents=True)
     (keys / "ssh_config").write_text(config.read_text())
-    node = make_node("far", f"ssh://root@127.0.0.1:{port}", media)
+    node = make_node("far", f"ssh://root@127.0.0.1:{port}", media, control_ports)
 
     assert health.check(Node.objects.get()) is True, Node.objects.get().last_error
     assert capture_and_stop(node)["frames"] > 0
@@ -148,13 +156,13 @@ def _answers(node: Node) -> bool:
 
 
 def test_an_ssh_server_that_rejects_our_key_is_reported(
-    media: Path, ssh_server: tuple[int, Path], settings: Any
+    media: Path, ssh_server: tuple[int, Path], settings: Any, control_ports: int
 ) -> None:
     port, _ = ssh_server
     keys = settings.NODE_KEYS_DIR / "far"
     keys.mkdir(parents=True)
     (keys / "ssh_config").write_text("IdentitiesOnly yes\nIdentityFile /nonexistent\nStrictHostKeyChecking yes\n")
-    make_node("far", f"ssh://root@127.0.0.1:{port}", media)
+    make_node("far", f"ssh://root@127.0.0.1:{port}", media, control_ports)
 
     assert health.check(Node.objects.get()) is False
 

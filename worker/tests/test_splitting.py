@@ -35,6 +35,7 @@ def seconds_past(part: dict[str, Any], offset: int = 0) -> float:
     return (datetime.fromisoformat(part["first_frame_at"]).timestamp() + offset) % EVERY
 
 
+@pytest.mark.alone  # ffmpeg reports the edges by the clock; beside three other recordings they are late
 @pytest.mark.parametrize("container", ["mpegts", "fmp4"])
 def test_files_begin_at_round_times_and_no_frame_is_lost_between_them(tmp_path: Path, container: str) -> None:
     """R-16: split by duration, aligned to the clock; every number the source sent is there once, in order."""
