@@ -16,7 +16,7 @@ from testing.waiting import wait_until
 @pytest.fixture(autouse=True)
 def plain_environment(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain static files, a run folder per test, and nothing remembered from another test's database."""
-    from scheduling.recording import lifecycle
+    from scheduling.recording import loop_step
     from scheduling.rules import planning as rules
 
     settings.STORAGES = {
@@ -28,7 +28,7 @@ def plain_environment(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     settings.DATA_DIR = tmp_path / "data"
     settings.RECORDINGS_DIR = tmp_path / "media"
     # A busy machine takes smaller bites of the same work; only the tests of the bites themselves are about that.
-    for bitten in (rules, lifecycle):
+    for bitten in (rules, loop_step):
         monkeypatch.setattr(bitten, "PASS_SECONDS", 60.0)
 
 

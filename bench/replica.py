@@ -22,7 +22,7 @@ def main(folder: str) -> None:
 
     # Nothing is started, so there is nothing to look after; all else runs as it does in the house.
     settings.SCHEDULER_STEPS = [
-        path for path in settings.SCHEDULER_STEPS if path != "scheduling.recording.lifecycle.step"
+        path for path in settings.SCHEDULER_STEPS if path != "scheduling.recording.loop_step.step"
     ]
     me = os.getpid()
     adopted = os.open(f"{folder}/adopted-{me}", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)

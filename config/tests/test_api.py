@@ -176,7 +176,7 @@ def test_a_token_is_shown_once_and_stored_as_a_hash(admin_user: User) -> None:
     client = Client()
     client.force_login(admin_user)
     page = client.post("/admin/station/apitoken/add/", {"user": admin_user.pk, "name": "desk"}, follow=True)
-    shown = page.content.decode().partition("shown only this once: ")[2].split("<")[0].strip()
+    shown = page.content.decode().partition("it is shown only once: ")[2].split("<")[0].strip()
     row = ApiToken.objects.get()
     assert row.token_hash == tokens.hash_of(shown)
     assert shown not in client.get(f"/admin/station/apitoken/{row.pk}/change/").content.decode()

@@ -134,7 +134,7 @@ def test_start_watch_and_stop_the_demo_recorder(airlock: Airlock, page: Any) -> 
     page.goto(f"{airlock.url}admin/scheduling/recorder/1/change/")
     page.locator('text="Start"').first.click()
     page.get_by_role("button", name="Start", exact=True).last.click()
-    page.get_by_text("records on local; first frame after").wait_for()
+    page.get_by_text("is recording on local (first frame after").wait_for()
 
     page.locator(".airlock-badge-yellow", has_text="recording").wait_for()
     still = page.locator("img.airlock-still")

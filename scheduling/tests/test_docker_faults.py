@@ -64,7 +64,7 @@ def test_an_engine_frozen_for_20_seconds_during_a_start_makes_one_container(
     outcome = start_now(recorder, by="anna")
 
     assert not outcome.is_good
-    assert "keeps at it" in outcome.text or "tries again" in outcome.text, outcome.text
+    assert "keeps trying" in outcome.text or "tries again" in outcome.text, outcome.text
     wait_until(lambda: (timezone.now() - began).total_seconds() > 20, 30, "20 s of frozen engine")
     node.engine.thaw()
     wait_until(lambda: booking_is("recording"), 60, "it records after the thaw")

@@ -13,7 +13,7 @@ from nodes.models import Node
 from scheduling.bookings.making import book
 from scheduling.leader.loop import Loop
 from scheduling.models import Booking, Recorder
-from scheduling.recording import lifecycle, workload_spec
+from scheduling.recording import lifecycle, loop_step, workload_spec
 from scheduling.recording.lifecycle import BACKOFF_SECONDS, advance, request_stop
 from station.models import Alert
 from station.term import Term
@@ -108,7 +108,7 @@ def dispatched(camera: Recorder) -> Booking:
 def between_full_passes() -> Term:
     """A term in which everything was looked at a moment ago."""
     term = Term()
-    term.memory(lifecycle.Passes).looked_at_all = time.monotonic()
+    term.memory(loop_step.Passes).looked_at_all = time.monotonic()
     return term
 
 
@@ -121,12 +121,12 @@ def test_a_start_that_slipped_from_the_dispatcher_is_looked_at_again_at_once(
         raise OperationalError("too many clients already")
 
     term = between_full_passes()
-    monkeypatch.setattr(lifecycle, "close_old_connections", lambda: None)  # the test's own is not to be closed
+    monkeypatch.setattr(loop_step, "close_old_connections", lambda: None)  # the test's own is not to be closed
     with monkeypatch.context() as broken:
-        broken.setattr(lifecycle, "advance", hiccup)
+        broken.setattr(loop_step, "advance", hiccup)
         with pytest.raises(OperationalError):
-            lifecycle.begin(term, dispatched.pk)
-    lifecycle.step(term, timezone.now())
+            loop_step.begin(term, dispatched.pk)
+    loop_step.step(term, timezone.now())
     dispatched.refresh_from_db()
     assert dispatched.state == State.RETRY_WAIT, "no node: tried, and to be tried again"
 
@@ -135,10 +135,10 @@ def test_what_is_dispatched_rests_until_its_window_opens(dispatched: Booking, mo
     """R-19: looks at thousands that wait would take the leader's thread, and the processor from those that begin."""
     term = between_full_passes()
     looked: list[int] = []
-    monkeypatch.setattr(lifecycle, "_look_at", lambda term, booking: looked.append(booking.pk))
-    upcoming = lifecycle.step(term, timezone.now())
+    monkeypatch.setattr(loop_step, "_look_at", lambda term, booking: looked.append(booking.pk))
+    upcoming = loop_step.step(term, timezone.now())
     assert looked == []
-    assert upcoming == dispatched.opens_at + lifecycle.QUIET
+    assert upcoming == dispatched.opens_at + loop_step.QUIET
 
 
 def test_a_pass_over_very_many_takes_turns_with_the_other_steps(
@@ -151,11 +151,11 @@ def test_a_pass_over_very_many_takes_turns_with_the_other_steps(
         row = book(camera, starts, starts + timedelta(minutes=10), now=now, by="anna")
         Booking.objects.filter(pk=row.pk).update(state=State.RECORDING)
     looked: list[int] = []
-    monkeypatch.setattr(lifecycle, "_look_at", lambda term, booking: looked.append(booking.pk))
-    monkeypatch.setattr(lifecycle, "PASS_SECONDS", -1.0)
+    monkeypatch.setattr(loop_step, "_look_at", lambda term, booking: looked.append(booking.pk))
+    monkeypatch.setattr(loop_step, "PASS_SECONDS", -1.0)
     term = Term()
     for _ in range(5):
-        assert lifecycle.step(term, now) == now
+        assert loop_step.step(term, now) == now
     assert looked == list(Booking.objects.order_by("pk").values_list("pk", flat=True))
 
 

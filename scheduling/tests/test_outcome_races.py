@@ -8,8 +8,9 @@ from django.utils import timezone
 
 from nodes.models import Node, Workload
 from scheduling.models import Booking, Recorder
-from scheduling.recording import controls, lifecycle
-from scheduling.recording.lifecycle import advance, unwant_leftovers
+from scheduling.recording import controls, loop_step
+from scheduling.recording.lifecycle import advance
+from scheduling.recording.loop_step import unwant_leftovers
 from scheduling.recording.outcome import conclude, copy_progress
 from scheduling.tests.test_outcome import part, run
 from station.models import Alert
@@ -80,9 +81,9 @@ def test_a_bug_in_the_look_is_an_alert_and_not_silence(
         raise ValueError("a bug")
 
     Booking.objects.update(state=State.STARTING)
-    monkeypatch.setattr(lifecycle, "advance", broken)
+    monkeypatch.setattr(loop_step, "advance", broken)
 
-    lifecycle.step(Term(), timezone.now())
+    loop_step.step(Term(), timezone.now())
 
     assert "ValueError: a bug" in Alert.objects.get().text
 
@@ -152,7 +153,7 @@ def test_a_start_that_nobody_looks_after_is_tried_elsewhere(booking: Booking, no
     assert booking.state == State.STARTING
     advance(booking, now + timedelta(seconds=50))
     assert booking.state == State.RETRY_WAIT
-    assert "n does not bring it up" in booking.errors[-1]["error"]
+    assert "n does not start the media worker" in booking.errors[-1]["error"]
     workload.refresh_from_db()
     assert not workload.is_wanted
 

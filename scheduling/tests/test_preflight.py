@@ -53,7 +53,7 @@ def test_the_step_looks_and_says_when_the_next_look_is_due(recorder: Recorder) -
         "port": True,
         "node": True,
         "disk": True,
-        "worker": True,
+        "media worker": True,
         "source": True,
     }
     assert not Alert.objects.exists()
@@ -68,7 +68,7 @@ def test_without_a_node_the_alert_says_why_and_goes_when_there_is_one(project: A
 
     assert findings(booking)["node"] == (False, "n: lacks the label studio-a")
     alert = Alert.objects.get()
-    assert "would not work as things are" in alert.title
+    assert "a pre-flight check failed" in alert.title
     assert "node: n: lacks the label studio-a" in alert.text
     assert alert.get_severity_display() == "critical"
 
@@ -132,7 +132,7 @@ def test_a_missing_image_is_foreseen(make_docker_node: Any, project: Any, settin
     camera = Recorder.objects.create(name="Cam", project=project, source_type="test", node=node)
     now = timezone.now()
     booking = book(camera, now + HOUR, now + 2 * HOUR, now=now)
-    assert findings(booking)["worker"] == (True, "can be started")
+    assert findings(booking)["media worker"] == (True, "can be started")
     settings.WORKER_IMAGE = "nobody-has-this:1"
-    is_good, text = findings(booking)["worker"]
+    is_good, text = findings(booking)["media worker"]
     assert (is_good, "nobody-has-this:1 is not on this node" in text) == (False, True)

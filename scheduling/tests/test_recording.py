@@ -26,7 +26,7 @@ def test_start_gives_a_growing_playable_file_and_stop_keeps_it(recorder: Recorde
     outcome = start_now(recorder, by="anna")
 
     assert outcome.is_good, outcome.text
-    assert "records on local" in outcome.text
+    assert "is recording on local" in outcome.text
     booking = outcome.target
     assert booking is not None
     assert booking.state == Booking.State.RECORDING
