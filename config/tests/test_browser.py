@@ -188,7 +188,7 @@ def test_book_clash_take_the_offered_slot_watch_it_record_extend_and_stop(airloc
     page.locator("[name=_save]").click()
     page.get_by_text("Demo test pattern is taken by “Morning show”").wait_for()
     assert page.get_by_role("link", name=re.compile("See booking")).count() == 1
-    page.get_by_role("link", name=re.compile("Take 2")).click()
+    page.get_by_role("link", name=re.compile("Book 2")).click()
     page.wait_for_url("**/booking/add/?*")
     assert page.input_value("[name=title]") == "Late show"
     page.locator("[name=_save]").click()

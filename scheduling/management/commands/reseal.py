@@ -1,4 +1,4 @@
-"""`manage.py reseal`: encrypts every stored secret with the first of SEALING_KEYS, so that an old key can be removed."""
+"""`manage.py reseal`: encrypts every secret with the first of SEALING_KEYS, so that an old key can be removed."""
 
 from typing import Any
 
