@@ -67,7 +67,7 @@ def run_check(tmp_path: Path, *args: str, **environment: str) -> "subprocess.Com
     [
         ("HOUSE_TIME_ZONE", "Berlin", "not an IANA time zone"),
         ("HOUSE_TIME_ZONE", "localtime", "not an IANA time zone"),
-        ("SEALING_KEYS", "too-short", "A key in SEALING_KEYS is not usable"),
+        ("SEALING_KEYS", "too-short", "A key in SEALING_KEYS is not valid"),
         ("DATABASE_URL", "sqlite:///x.db", "Airlock needs PostgreSQL"),
     ],
 )

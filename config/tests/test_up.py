@@ -95,7 +95,9 @@ def test_a_second_one_on_the_same_folder_is_refused_in_words(airlock: Airlock) -
     refused = other.manage("up", "--port", str(other.port))
 
     assert refused.returncode == 1
-    assert f"Airlock already runs from this folder (process {airlock.process.pid}, {airlock.url})" in refused.stderr
+    assert (
+        f"Airlock is already running from this folder (process {airlock.process.pid}, {airlock.url})" in refused.stderr
+    )
     assert airlock.is_healthy()
 
 

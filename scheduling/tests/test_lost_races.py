@@ -110,7 +110,7 @@ def test_a_cancel_that_came_too_late_is_not_on_record_as_cancelled(
 
     assert claimed(booking) == []
     assert AuditEntry.objects.get().result == "nothing"
-    assert "0 cancelled" in page or "changed by somebody else and is cancelled" in page
+    assert "0 cancelled" in page or "changed by someone else and is cancelled" in page
     assert booking.events.get(new=State.CANCELLED).by == "bert"
 
 
@@ -142,7 +142,7 @@ def test_a_schedule_somebody_else_paused_or_resumed_first_is_not_claimed(
 
     assert claimed(schedule) == []
     assert AuditEntry.objects.get().result == "nothing"
-    assert "by somebody else" in page
+    assert "by someone else" in page
 
 
 def test_an_old_page_is_answered_with_the_sentence(boss: Client, booking: Booking) -> None:

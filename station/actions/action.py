@@ -1,4 +1,4 @@
-"""An Action: one thing a person can do to one object, with its permission, its states, its function and its audit entry.
+"""An Action: one thing a person can do to one object, with permission, allowed states, function and audit entry.
 
 Buttons, bulk actions, API calls and commands all call the same Action. The audit entry is written afterwards, from the
 Outcome: an action that lost a race is recorded as "nothing", never as done.
