@@ -38,7 +38,7 @@ def test_requirements_that_do_not_fit_the_tests_are_found(named: str, word: str)
 
 def test_a_requirement_that_is_listed_twice_is_found() -> None:
     found = list(check_requirements([File("a/tests/test_a.py", "R-01")], DOCUMENT + DOCUMENT))
-    assert any("R-01 stands there twice" in each for each in found)
+    assert any("R-01 is listed twice" in each for each in found)
 
 
 def test_a_requirement_named_outside_of_tests_is_no_proof() -> None:
