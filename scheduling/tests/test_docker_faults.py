@@ -1,4 +1,4 @@
-"""Recordings survive faults of real engines: frozen, restarted, lost containers, missing image, full disk, lost node."""
+"""Recordings survive faults of real engines: freeze, restart, lost container, missing image, full disk, lost node."""
 
 import json
 import subprocess

@@ -67,8 +67,8 @@ def let_pass(seconds: float) -> None:
     Workload.objects.update(state_since_at=now - timedelta(seconds=seconds), deadline_at=now - timedelta(seconds=1))
 
 
-def told() -> list[str]:
-    """Severities of the alerts about the stop."""
+def sent() -> list[str]:
+    """The messages that were sent about the stop."""
     rows = AlertDelivery.objects.filter(alert__key__startswith="not_stopping:").order_by("pk")
     return [row.what for row in rows]
 
@@ -107,7 +107,7 @@ def test_a_stop_that_is_not_confirmed_raises_alerts_and_is_carried_out_later(
         ask_to_stop()
         turn()
         assert Workload.objects.get().state == State.STOPPING
-        assert told() == [], "no alert in the first half minute"
+        assert sent() == [], "no alert in the first half minute"
         for seconds, severity, words in (
             (31, Severity.WARNING, ["raised"]),
             (45, Severity.WARNING, ["raised"]),
@@ -116,7 +116,7 @@ def test_a_stop_that_is_not_confirmed_raises_alerts_and_is_carried_out_later(
             let_pass(seconds)
             turn()
             alert = Alert.objects.get(key=f"not_stopping:{name}")
-            assert (alert.severity, told()) == (severity, words), seconds
+            assert (alert.severity, sent()) == (severity, words), seconds
             assert not Booking.objects.get().is_over, "Airlock keeps trying"
     finally:
         node.engine.thaw()
@@ -127,7 +127,7 @@ def test_a_stop_that_is_not_confirmed_raises_alerts_and_is_carried_out_later(
     wait_until(lambda: turn().removed_at, 30, "its container is cleared away", pause=0.2)
     assert node.engine.containers() == []
     assert Alert.objects.get(key=f"not_stopping:{name}").state == Alert.State.RESOLVED
-    assert told() == ["raised", "escalated", "resolved"]
+    assert sent() == ["raised", "escalated", "resolved"]
 
 
 def test_a_stop_while_the_engine_is_down_is_carried_out_when_it_is_back(

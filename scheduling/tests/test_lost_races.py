@@ -1,6 +1,6 @@
-"""An act that lost its race says so, to the person and in the audit trail: it is never on record as done.
+"""An action that lost a race is reported and recorded as such, never as done.
 
-A second actor moves the row after the page has read it and before the action has written it.
+Another person changes the row after the page has read it and before the action has written it.
 """
 
 from collections.abc import Callable
