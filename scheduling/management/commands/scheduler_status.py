@@ -30,8 +30,8 @@ class Command(BaseCommand):
             "next_start_at": upcoming.opens_at if upcoming else None,
         }
         if options["json"]:
-            told = {"is_leading": status.is_locked, **asdict(status), **figures}
-            self.stdout.write(json.dumps(told, default=lambda moment: moment.isoformat(), indent=1))
+            content = {"is_leading": status.is_locked, **asdict(status), **figures}
+            self.stdout.write(json.dumps(content, default=lambda moment: moment.isoformat(), indent=1))
         else:
             self._say(status, figures)
         if not status.is_locked:
