@@ -15,26 +15,26 @@ from testing.waiting import wait_until
 
 @pytest.fixture(autouse=True)
 def plain_environment(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plain static files, a run folder per test, and nothing remembered from another test's database."""
-    from scheduling.recording import lifecycle
+    """Plain static files, cheap passwords, a data folder per test, and passes that are not interrupted."""
+    from scheduling.recording import loop_step
     from scheduling.rules import planning as rules
 
     settings.STORAGES = {
         **settings.STORAGES,
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     }
-    # Real hashing takes a third of a second by design; hundreds of tests make a person or two.
+    # A real hash takes a third of a second by design, and hundreds of tests create users.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.DATA_DIR = tmp_path / "data"
     settings.RECORDINGS_DIR = tmp_path / "media"
-    # A busy machine takes smaller bites of the same work; only the tests of the bites themselves are about that.
-    for bitten in (rules, lifecycle):
-        monkeypatch.setattr(bitten, "PASS_SECONDS", 60.0)
+    # On a busy machine a pass would pause in the middle. Only the tests of that pause set a short limit.
+    for step in (rules, loop_step):
+        monkeypatch.setattr(step, "PASS_SECONDS", 60.0)
 
 
 @pytest.fixture
 def control_ports() -> int:
-    """The first of 400 ports for this worker of this run: other workers, and other runs beside us, use others."""
+    """The first of 400 ports for this test process; other test processes and other runs use others."""
     run = zlib.crc32(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode())
     place = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     return 16000 + (run % 5 * 8 + place % 8) * 400
@@ -54,7 +54,7 @@ def admin_user(db: Any) -> User:
 
 @pytest.fixture
 def make_member(db: Any) -> Any:
-    """make_member(project, "operator"): a person with that role in that project and nothing else."""
+    """make_member(project, "operator"): a user with that role in that project and no other rights."""
     from station.models import Membership
 
     def make(project: Any, role: str, name: str = "") -> User:
@@ -67,7 +67,7 @@ def make_member(db: Any) -> Any:
 
 @pytest.fixture
 def process_node(transactional_db: Any, settings: Any, control_ports: int) -> Iterator[Any]:
-    """This machine as a node that answers; whatever a test left running there is ended."""
+    """This machine as a node that is up; what a test leaves running is ended afterwards."""
     from nodes.machines import health
     from nodes.models import Node
 
@@ -86,7 +86,7 @@ def process_node(transactional_db: Any, settings: Any, control_ports: int) -> It
 
 @pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
 def any_node(request: pytest.FixtureRequest) -> Any:
-    """What must hold on both runtimes is tested on both."""
+    """A node of each runtime: the test runs once on each."""
     if request.param == "process":
         return request.getfixturevalue("process_node")
     return request.getfixturevalue("make_docker_node")("a")
@@ -102,7 +102,7 @@ def recorder(process_node: Any, project: Any) -> Any:
 
 
 def end_everything(node: Any) -> None:
-    """Force whatever of ours still runs on the node to end, and wait until it has."""
+    """Force everything of ours that still runs on the node to end, and wait until it has."""
     from nodes.runtimes import runtime_for
     from nodes.runtimes.base import Status
 
@@ -119,7 +119,7 @@ def end_everything(node: Any) -> None:
 
 @pytest.fixture
 def scheduler(tmp_path: Path, transactional_db: Any) -> Iterator[Any]:
-    """A real `manage.py runscheduler`, started when the test says so; it must end cleanly on SIGTERM."""
+    """scheduler(): start a real `manage.py runscheduler`; it must end cleanly on SIGTERM."""
     from testing.processes import start_manage
 
     log = tmp_path / "scheduler.log"
@@ -138,7 +138,7 @@ def scheduler(tmp_path: Path, transactional_db: Any) -> Iterator[Any]:
 
 
 def _end(process: Any, seconds: float) -> int:
-    """Its exit code. One that lived on would lead in every test after this one."""
+    """Wait for its exit code. A scheduler that is still alive is killed: it would lead in every later test."""
     try:
         return int(process.wait(seconds))
     except subprocess.TimeoutExpired:
@@ -151,7 +151,7 @@ _engines: dict[str, Any] = {}
 
 @pytest.fixture(scope="session")
 def engine_tools() -> None:
-    """Skip where Docker cannot be had; fail where CI promises it."""
+    """Skip the test if Docker is not available; fail it if CI=true."""
     from testing.engines import why_unavailable
 
     reason = why_unavailable()
@@ -159,13 +159,13 @@ def engine_tools() -> None:
         pytest.fail(f"CI=true requires the Docker tier: {reason}")
     if reason:
         pytest.skip(reason)
-    # Returns at once if the image is that of the worker as it stands in this tree.
+    # Returns at once if the image matches the media worker in this tree.
     subprocess.run([str(Path(__file__).parent / ".ci" / "image")], check=True, timeout=600)
 
 
 @pytest.fixture(scope="session")
 def all_engines(engine_tools: None) -> Iterator[dict[str, Any]]:
-    """Engines by name, started when first asked for, ended with the session."""
+    """Engines by name, started at first use, stopped at the end of the session."""
     yield _engines
     for engine in _engines.values():
         engine.stop()
@@ -174,7 +174,7 @@ def all_engines(engine_tools: None) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def get_engine(all_engines: dict[str, Any]) -> Iterator[Any]:
-    """get_engine("a"): a running, empty engine. Whatever a test does to it is mended afterwards."""
+    """get_engine("a"): a running, empty engine. What a test breaks is repaired afterwards."""
     from testing.engines import start_engine
 
     used: list[Any] = []
@@ -196,7 +196,7 @@ def get_engine(all_engines: dict[str, Any]) -> Iterator[Any]:
 
 @pytest.fixture
 def make_docker_node(transactional_db: Any, settings: Any, control_ports: int, get_engine: Any, tmp_path: Path) -> Any:
-    """make_docker_node("a"): a node on an engine of the tests, up, with a media folder its workers may write to."""
+    """make_docker_node("a"): a node on a test engine, up, with a media folder that its media workers can write to."""
     from nodes.machines import health
     from nodes.models import Node
     from testing.engines import IMAGE
@@ -218,7 +218,7 @@ def make_docker_node(transactional_db: Any, settings: Any, control_ports: int, g
         health.check(node)
         node.refresh_from_db()
         assert node.state == Node.State.UP, node.last_error
-        node.engine = engine  # type: ignore[attr-defined]  # for the tests, which break it
+        node.engine = engine  # type: ignore[attr-defined]  # for tests that break the engine
         return node
 
     return make

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Command line of Airlock: `manage.py up` runs everything, `manage.py help` lists the rest."""
+"""Airlock's command line: `manage.py up` runs everything, `manage.py help` lists all commands."""
 
 import os
 import sys

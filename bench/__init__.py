@@ -1,1 +1,1 @@
-"""Measurements. `make bench` writes bench/out/latest.json: one object per metric."""
+"""Benchmarks. `make bench` writes bench/out/latest.json: one object per metric."""

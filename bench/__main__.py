@@ -1,6 +1,6 @@
-"""Measure, and write bench/out/latest.json. Arguments: only these groups.
+"""Runs the benchmarks and writes bench/out/latest.json. Arguments: the groups to run (default: all).
 
-Each group has a process and a throw-away database of its own: what one leaves behind would cost the next.
+Each group has its own process and temporary database, so that it does not slow down the next one.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""How long is a channel off air? A container killed, and an engine gone with everything on it, seen by a receiver."""
+"""Measures how long a channel is off air at the receiver: after a killed container, and after a lost node."""
 
 import contextlib
 import os
@@ -17,13 +17,13 @@ from testing.processes import start_manage
 from testing.waiting import wait_until
 
 RUNS = 3
-# Shorter pauses between datagrams are no break.
+# Shorter pauses between datagrams do not count as a break.
 BREAK_SECONDS = 0.3
 PORTS_FROM = 28_000
 
 
 class Receiver:
-    """Takes the channel's datagrams and notes every break: (when it began, how long it was)."""
+    """Receives the channel's datagrams and records every break: (when it began, how long it was)."""
 
     def __init__(self) -> None:
         self.port = free_port(socket.SOCK_DGRAM)
@@ -46,7 +46,7 @@ class Receiver:
                 self.heard_at = now
 
     def break_after(self, moment: float) -> float | None:
-        """The break that began then, once it is over for good."""
+        """The length of the break that began then; None until the output has been stable for two seconds."""
         found = [length for began, length in self.breaks if began > moment - 1.0]
         is_back = time.monotonic() - self.heard_at < BREAK_SECONDS
         return sum(found) if found and is_back and time.monotonic() > self.breaks[-1][0] + sum(found) + 2 else None
@@ -59,11 +59,11 @@ class Receiver:
 
 def measure_failover() -> list[Metric]:
     if os.geteuid() == 0 and shutil.which("dockerd") and shutil.which("debootstrap"):
-        # A fresh clone has no image yet; where there is one of this tree, this returns at once.
+        # A fresh clone has no image yet. If there is one of this tree, this returns at once.
         subprocess.run([str(ROOT / ".ci" / "image")], check=True, timeout=1200)
     reason = why_unavailable()
     if reason:
-        print(f"Failover is not measured: {reason}.", flush=True)
+        print(f"Failover was not measured: {reason}.", flush=True)
         return []
     receiver = Receiver()
     with _engines("a", "b") as engines, _house(engines, receiver) as house:
@@ -83,7 +83,7 @@ def measure_failover() -> list[Metric]:
 
 
 def _seconds_off(receiver: Receiver, act: Callable[[], object]) -> float:
-    time.sleep(5)  # settled: as-run read, looks calm
+    time.sleep(5)  # let it settle: as-run entries are read, polls are regular
     began = time.monotonic()
     act()
     return round(float(wait_until(lambda: receiver.break_after(began), 60, "it is on air again")), 2)
@@ -109,7 +109,7 @@ class House:
 
     @property
     def here(self) -> Engine:
-        """Where the channel is on."""
+        """The engine that the channel runs on."""
         return self.engines[self._workload().node.name]
 
     def kill_container(self) -> None:
@@ -155,9 +155,9 @@ def _house(engines: dict[str, Engine], receiver: Receiver) -> Iterator[House]:
     address = f"udp://127.0.0.1:{receiver.port}"
     channel = make_channel(bench_project(), media, clips=3, seconds=40.0, outputs=[("udp", address)])
     settled = {"WORKER_IMAGE": IMAGE, "WORKER_PREVIEW": "false", "MAX_RECOVERIES": "100"}
-    told = {**settled, "RECORDINGS_DIR": str(media), "DATA_DIR": str(prepared_folder())}
+    given = {**settled, "RECORDINGS_DIR": str(media), "DATA_DIR": str(prepared_folder())}
     log = prepared_folder() / "scheduler.log"
-    scheduler = start_manage("runscheduler", log=log, **told)
+    scheduler = start_manage("runscheduler", log=log, **given)
     try:
         Channel.objects.update(is_wanted=True)
         wake_scheduler()

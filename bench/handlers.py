@@ -1,4 +1,4 @@
-"""The jobs of the benches: they note when they began, and do nothing else. Loaded with JOB_MODULES=bench.handlers."""
+"""The jobs of the benchmarks: they record when they began, nothing else. Loaded with JOB_MODULES=bench.handlers."""
 
 import os
 import time
@@ -14,7 +14,7 @@ _file = -1
 
 
 def note(run: RunContext) -> None:
-    """Which run began when, in one write that appears whole."""
+    """Record which run began when, in one atomic write."""
     global _file
     began = time.time_ns()
     if _file < 0:
@@ -24,7 +24,7 @@ def note(run: RunContext) -> None:
 
 @job("bench.queued", attempts=1)
 def queued(run: RunContext) -> None:
-    """Taken from the queue."""
+    """A run from the queue."""
     note(run)
 
 
@@ -32,12 +32,12 @@ if SCOPES:
 
     @job("bench.burst", when=every(60.0), scopes=lambda: [f"s{n}" for n in range(SCOPES)], attempts=1)
     def burst(run: RunContext) -> None:
-        """Fires in every scope at once."""
+        """Is due in every scope at the same time."""
         note(run)
 
     @job("bench.grid", when=every(0.7), attempts=1)
     def grid(run: RunContext) -> None:
-        """Fires at uneven moments."""
+        """Is due every 0.7 s."""
         note(run)
 
     for number in range(CRON_JOBS):

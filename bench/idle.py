@@ -1,4 +1,4 @@
-"""What does waiting cost? Two replicas with nothing due, beside a thousand and beside a million stored bookings."""
+"""Measures the cost of idling: two schedulers with nothing due, with a thousand and with a million stored bookings."""
 
 import contextlib
 import time
@@ -8,7 +8,7 @@ from typing import Any
 from bench.metric import Metric
 from bench.punctuality import clear, make_recorders, replicas
 
-# Several windows, of which the median counts: this machine's other tenants now and then cost one of them double.
+# The median of several windows counts: other load on the machine may double a single one.
 WINDOW_SECONDS, WINDOWS = 36, 3
 SETTLE_SECONDS = 30
 # How the kernel numbers the processor-time clock of another process (see clock_getcpuclockid(3)).
@@ -38,7 +38,7 @@ FROM generate_series(1, %(count)s) AS n
 
 
 def fill(bookings: int, schedules: int) -> int:
-    """Mostly history, a tenth still to come, nothing due within the hour; answers how many bookings there are."""
+    """Store mostly ended bookings, a tenth in the future, none due within the hour; returns how many there are."""
     from django.db import connection
 
     from scheduling.models import Booking
@@ -49,14 +49,14 @@ def fill(bookings: int, schedules: int) -> int:
         cursor.execute("TRUNCATE scheduling_schedule CASCADE")
         cursor.execute(BOOKINGS, {**values, "count": bookings})
         cursor.execute(SCHEDULES, {**values, "count": schedules})
-        # All of it, the catalogue too: or autovacuum tidies up after the migrations just while we measure.
+        # The whole database, the catalogue too: otherwise autovacuum runs during the measurement.
         cursor.execute("VACUUM (FREEZE, ANALYZE)")
         cursor.execute("CHECKPOINT")
     return Booking.objects.count()
 
 
 def rest() -> None:
-    """Nothing due means no hourly job either: without a worker here its run would wait, and be looked after."""
+    """Pause the hourly jobs, too: without a job worker their runs would wait, and the sweep would check them."""
     from jobs.models import Job, Run
 
     Job.objects.update(is_paused=True)
@@ -65,7 +65,7 @@ def rest() -> None:
 
 
 def cpu_ms(pids: set[int]) -> float:
-    """Time on a processor of these processes, threads that have ended included, by the kernel's own clock of each."""
+    """Processor time of these processes, ended threads included, from the kernel's clock of each process."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended
@@ -74,7 +74,7 @@ def cpu_ms(pids: set[int]) -> float:
 
 
 def sessions_and_helpers() -> tuple[set[int], set[int]]:
-    """The sessions of everybody but us, and the server itself with its own helpers."""
+    """Pids of the sessions of all other processes, and of the server with its helper processes."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -90,7 +90,7 @@ def sessions_and_helpers() -> tuple[set[int], set[int]]:
 
 
 def measure_at(bookings: int, schedules: int) -> tuple[float, str]:
-    """Milliseconds of processor time a second of both replicas and of their sessions in the server."""
+    """Processor time (ms per second) of both schedulers and of their sessions in the server."""
     stored = fill(bookings, schedules)
     with replicas() as fleet:
         time.sleep(SETTLE_SECONDS)

@@ -1,4 +1,4 @@
-"""How fast are runs taken, how late do they fire, and what does waiting cost? Two real workers, real schedulers."""
+"""Measures throughput, pick-up time, lateness and idle cost of runs, with real job workers and schedulers."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ FROM (SELECT n, now() + CASE WHEN n %% 10 = 0 THEN interval '2 hours' ELSE inter
 
 
 class Fleet:
-    """Workers and schedulers as processes, and what their handlers noted."""
+    """Job workers and schedulers as processes, and what their handlers recorded."""
 
     def __init__(self, *, workers: int = 2, schedulers: int = 0, scopes: int = 0) -> None:
         from django.conf import settings
@@ -60,12 +60,12 @@ class Fleet:
         deadline = time.monotonic() + 30
         while JobWorker.objects.filter(ended_at=None).count() < count:
             if time.monotonic() > deadline:
-                sys.exit("the workers do not come up")
+                sys.exit("the job workers did not start")
             time.sleep(0.05)
         time.sleep(1.0)
 
     def began(self, count: int, seconds: float) -> list[tuple[int, int]]:
-        """(run, when in ns) of every beginning, once there are so many or the time is up."""
+        """(run, when in ns) of every run that began, once there are `count` of them or the time is up."""
         deadline = time.monotonic() + seconds
         while True:
             lines = [line for path in self.folder.glob("began-*") for line in path.read_text().splitlines()]
@@ -100,7 +100,7 @@ def clear() -> None:
 
 
 def declare() -> None:
-    """The bench's own process queues too, and so must know the jobs."""
+    """Declare the jobs in this process, too: it queues runs."""
     from importlib import import_module
 
     import_module("bench.handlers")
@@ -125,10 +125,12 @@ def measure_throughput(runs: int = 3) -> Metric:
                 time.sleep(0.05)
             last = Run.objects.order_by("-finished_at").values_list("finished_at", flat=True).first()
             assert last is not None
-            assert sorted(run for run, _ in found) == sorted(pks), "not each of them exactly once"
+            assert sorted(run for run, _ in found) == sorted(pks), "not every run ran exactly once"
             assert Run.objects.filter(state="succeeded", attempt=1).count() == BURST
             rates.append(BURST / (last.timestamp() - began_at))
-    method = f"{BURST} queued runs that do nothing, two workers, until the last one's end is stored; each exactly once"
+    method = (
+        f"{BURST} queued runs that do nothing, two job workers, until the last one's end is stored; each exactly once"
+    )
     return Metric("runs_per_s", round(statistics.median(rates)), "runs/s", "at least 3000", runs, method)
 
 
@@ -144,9 +146,7 @@ def measure_pickup(count: int = 300) -> list[Metric]:
         found = workers.began(count, 20)
     late = sorted((at - asked[run]) / 1e6 for run, at in found)
     assert len(late) == count, f"{len(late)} of {count} began"
-    method = (
-        f"{count} runs queued one at a time, two idle workers: from the call that queues to the begin of the handler"
-    )
+    method = f"{count} runs queued one at a time, two idle job workers: from the queueing call to the handler's begin"
     p50, p99 = statistics.median(late), late[int(len(late) * 0.99)]
     return [
         Metric("run_pickup_p50_ms", round(p50, 2), "ms", "under 10", count, method),
@@ -155,7 +155,7 @@ def measure_pickup(count: int = 300) -> list[Metric]:
 
 
 def measure_fires() -> list[Metric]:
-    """Everything that fires by itself: 10,000 scopes at a full minute, and beside it a grid and cron jobs."""
+    """Planned runs: 10,000 scopes at a full minute, with a grid and cron jobs at the same time."""
     from jobs.models import JobCursor, Run
 
     with fleet(schedulers=2, scopes=BURST) as workers:
@@ -182,7 +182,7 @@ def measure_fires() -> list[Metric]:
             "ms",
             "under 2000",
             1,
-            f"{BURST} scopes of a job due at one instant, two schedulers, two workers: the last one's handler begins",
+            f"{BURST} scopes of a job at one instant, two schedulers, two job workers: until the last handler begins",
         ),
         Metric(
             "run_grid_lateness_p50_ms", round(statistics.median(calm), 2), "ms", "under 10", len(calm), "grid of 0.7 s"
@@ -208,7 +208,9 @@ def measure_cron() -> Metric:
             for pk, at in Run.objects.filter(pk__in=list(found), job__name="bench.grid").values_list("pk", "planned_at")
             if at is not None
         ]
-    method = "five cron jobs at a full minute and a grid of 0.7 s, two schedulers, two workers: the handler begins"
+    method = (
+        "five cron jobs at a full minute and a grid of 0.7 s, two schedulers, two job workers: until the handler begins"
+    )
     return Metric("run_cron_lateness_p50_ms", round(statistics.median(late), 2), "ms", "under 10", len(late), method)
 
 
@@ -238,7 +240,7 @@ def measure_run_idle() -> list[Metric]:
     small, small_detail = measure_idle_at(1000)
     large, large_detail = measure_idle_at(1_000_000)
     method = (
-        f"processor time of two workers, a scheduler and their sessions, nothing due, median of {WINDOWS} windows: "
+        f"processor time of two job workers, a scheduler and their sessions, nothing due, median of {WINDOWS} windows: "
     )
     return [
         Metric("run_idle_ms_per_s_1k", round(small, 3), "ms/s", "–", WINDOWS, method + small_detail),

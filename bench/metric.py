@@ -1,4 +1,4 @@
-"""One measured figure, and the throw-away database all of them are measured on."""
+"""One measured figure, and the temporary database that benchmarks use."""
 
 import atexit
 import os
@@ -20,7 +20,7 @@ class Metric:
 
 
 def prepare() -> Path:
-    """A database and a data folder of our own, gone with this process."""
+    """Create a database and a data folder that are removed with this process."""
     folder = tempfile.mkdtemp(prefix="airlock-bench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # registered first, so it runs after the server's stop
     os.environ.update(DATA_DIR=folder, HTTPS="false", LOG_LEVEL="ERROR", DJANGO_SETTINGS_MODULE="config.settings")
@@ -37,7 +37,7 @@ def prepare() -> Path:
 
 
 def bench_project() -> Any:
-    """The project of everything a bench makes. Each group has a database of its own, so none may rely on another's."""
+    """The project of everything a benchmark makes. Each group has its own database, so each creates it."""
     from station.models import Project
 
     return Project.objects.get_or_create(slug="bench", defaults={"name": "Bench"})[0]

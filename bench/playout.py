@@ -1,4 +1,4 @@
-"""What does a channel cost? Processor time of our worker's own process, and of all of it beside plain ffmpeg."""
+"""Measures the cost of a channel: processor time of the media worker's process, and of all its processes vs ffmpeg."""
 
 import subprocess
 import tempfile
@@ -30,14 +30,14 @@ def cpu_seconds(pids: list[int]) -> float:
 
 
 def own_seconds(pid: int) -> float:
-    """Of this process alone, its children left out."""
+    """User and system time of this process alone, without its children."""
     stat = Path(f"/proc/{pid}/stat").read_text()
     fields = stat[stat.rindex(")") + 2 :].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
 
 def _spent_by_us(worker: Worker) -> tuple[float, float]:
-    """(ours, all) in seconds of processor time over the window."""
+    """Processor seconds over the window: (media worker's process, all processes)."""
     worker.wait_for(state="playing", ticks=100)
     pid = worker.process.pid
     own, whole = own_seconds(pid), cpu_seconds([pid, *children_of(pid)])

@@ -1,4 +1,4 @@
-"""How late is a start? Two replicas on PostgreSQL, bookings that start nothing: alone, in bursts, through crashes."""
+"""Measures how late starts are: two schedulers, bookings that start nothing; single, in bursts, through crashes."""
 
 import contextlib
 import os
@@ -18,17 +18,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Replicas:
-    """Scheduler processes on the bench's database, and what they started."""
+    """Scheduler processes on the benchmark's database, and what they started."""
 
     def __init__(self, count: int = 2) -> None:
-        # In memory where there is such a place: a file stands for a container, and the disk is not what is measured.
+        # In memory if possible: a file represents a container, and the disk is not what is measured.
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self._folder = tempfile.TemporaryDirectory(prefix="airlock-bench-", dir=base)
         self.folder = Path(self._folder.name)
         self.processes = [self._start() for _ in range(count)]
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        # What is started here needs no time to come up, so its instant is the opening of the window itself.
+        # A link needs no time to come up, so it is started when the window opens and not ahead of it.
         environment = {**os.environ, "LAUNCH_AHEAD_SECONDS": "0"}
         return subprocess.Popen([sys.executable, "-m", "bench.replica", str(self.folder)], cwd=ROOT, env=environment)
 
@@ -49,7 +49,7 @@ class Replicas:
         sys.exit("no replica leads")
 
     def started(self, pks: list[int], seconds: float) -> dict[int, tuple[int, int]]:
-        """pk -> (when in ns, by which pid), once all are there or the time is up."""
+        """pk -> (when in ns, by which pid), once all have started or the time is up."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if os.path.lexists(self.folder / f"b{pks[-1]}") and len(self._found(pks)) == len(pks):
@@ -104,7 +104,7 @@ def make_recorders(count: int) -> list[int]:
 
 
 def make_bookings(starts: list[datetime], *, wake: bool = True) -> list[int]:
-    """One booking each on a recorder of its own, a minute long."""
+    """One booking of a minute for each start, each on its own recorder."""
     from scheduling.models import Booking
     from station.database.notify import wake_scheduler
 
@@ -145,7 +145,7 @@ def lateness(found: dict[int, tuple[int, int]], pks: list[int], starts: list[dat
 
 
 def measure_single(count: int = 300) -> list[Metric]:
-    """Bookings one at a time, 50 ms apart at uneven moments, with everything else idle."""
+    """Bookings one at a time, about 50 ms apart, with everything else idle."""
     with replicas() as fleet:
         first = in_seconds(13)
         starts = [first + timedelta(seconds=0.05 * n + 0.0137 * (n % 3)) for n in range(count)]
@@ -162,7 +162,7 @@ def measure_single(count: int = 300) -> list[Metric]:
 
 
 def measure_burst(count: int, name: str, target: str, lead: float, runs: int) -> Metric:
-    """All at one instant; how long until the last one's start begins."""
+    """All bookings at one instant: how long until the last start begins."""
     worst = []
     for _ in range(runs):
         with replicas() as fleet:
@@ -180,7 +180,7 @@ def measure_burst(count: int, name: str, target: str, lead: float, runs: int) ->
 
 
 def measure_takeover(sent: signal.Signals, name: str, target: str, runs: int) -> Metric:
-    """Bookings every 10 ms; the leader is killed or frozen; how long until the standby's first start."""
+    """Bookings every 10 ms; the leader is killed or frozen: how long until the standby's first start."""
     span = 3.0 if sent == signal.SIGKILL else 20.0
     gaps = []
     for _ in range(runs):
@@ -203,7 +203,7 @@ def measure_takeover(sent: signal.Signals, name: str, target: str, runs: int) ->
 
 
 def measure_crash_burst(count: int = 1000, runs: int = 3) -> list[Metric]:
-    """A replica is killed in the middle of a burst: is anything lost, done twice, or late?"""
+    """Kill the leader in the middle of a burst; count what is lost, started twice or late."""
     lost = doubled = adopted = 0
     last: list[float] = []
     for _ in range(runs):
@@ -225,7 +225,7 @@ def measure_crash_burst(count: int = 1000, runs: int = 3) -> list[Metric]:
             doubled += fleet.count("doubled")
             adopted += fleet.count("adopted")
             after = [(began - killed) / 1e6 for began, pid in found.values() if pid != leader]
-            assert after, "the leader was killed too late to matter"
+            assert after, "the leader was killed after the last start"
             last.append(max(after))
     method = (
         f"{count} due at one instant, the leader killed -9 when half were begun; doubled: two starts of one booking "

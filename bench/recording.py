@@ -1,4 +1,4 @@
-"""What a booking and a start by hand cost, beside plain ffmpeg."""
+"""Measures how long a booking and a start by hand take, compared with plain ffmpeg."""
 
 import statistics
 import sys
@@ -10,7 +10,7 @@ from bench.metric import Metric, bench_project
 
 
 def measure_booking() -> list[Metric]:
-    """One booking with its guard, among 20,000 others."""
+    """One booking, constraints included, on a recorder with 20,000 others."""
     from django.utils import timezone
 
     from scheduling.bookings.making import book
@@ -45,7 +45,7 @@ def measure_booking() -> list[Metric]:
 
 
 def measure_start() -> list[Metric]:
-    """From Start to the first byte, beside plain ffmpeg doing the same."""
+    """From Start to the first byte, compared with plain ffmpeg."""
     from django.conf import settings
 
     from nodes.machines import health

@@ -1,9 +1,9 @@
-"""A scheduler of the benches: the real loop, leader and dispatcher; only what is started is nothing at all.
+"""A scheduler for benchmarks: the real loop, leader and dispatcher, but a start only creates a symbolic link.
 
-`python -m bench.replica FOLDER` starts a booking as a runtime without containers would: it looks whether something of
-that name is there, and if not, makes it. The thing is a symbolic link, because one appears whole or not at all, even
-under kill -9; its target says when the start began and in which process. What is found already made is adopted and
-counted as such. Two starters that both found nothing and both went on would be a double start: the loser is counted.
+`python -m bench.replica FOLDER` starts a booking as a runtime without containers would: it checks whether something of
+that name exists and, if not, creates it. A symbolic link is created atomically, even under kill -9; its target says
+when the start began and in which process. An existing link is adopted and counted as adopted. Two starters that both
+found nothing and both went on would be a double start: the second is counted as doubled.
 """
 
 import os
@@ -20,9 +20,9 @@ def main(folder: str) -> None:
     from scheduling.leader.loop import Loop
     from station.term import Term
 
-    # Nothing is started, so there is nothing to look after; all else runs as it does in the house.
+    # Nothing is started, so there are no bookings to advance; all other steps run as in production.
     settings.SCHEDULER_STEPS = [
-        path for path in settings.SCHEDULER_STEPS if path != "scheduling.recording.lifecycle.step"
+        path for path in settings.SCHEDULER_STEPS if path != "scheduling.recording.loop_step.step"
     ]
     me = os.getpid()
     adopted = os.open(f"{folder}/adopted-{me}", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)

@@ -1,1 +1,1 @@
-"""Composes the apps: settings, addresses, the admin site, system checks, the embedded database, `manage.py up`."""
+"""Composes the apps: settings, URLs, the admin site, system checks, the embedded database, `manage.py up`."""

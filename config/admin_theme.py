@@ -1,4 +1,4 @@
-"""The look of the admin: unfold's settings."""
+"""The admin's theme and navigation: unfold's settings."""
 
 from django.templatetags.static import static
 from django.urls import reverse_lazy
@@ -84,7 +84,7 @@ UNFOLD = {
                 "items": [
                     _item("Jobs", "manufacturing", "jobs_job", "jobs.view_job"),
                     _item("Runs", "checklist", "jobs_run", "jobs.view_run"),
-                    _item("Workers", "engineering", "jobs_jobworker", "jobs.view_jobworker"),
+                    _item("Job workers", "engineering", "jobs_jobworker", "jobs.view_jobworker"),
                 ],
             },
             {

@@ -1,4 +1,4 @@
-"""The HTTP API: the apps' parts put together, a token for each person, a page that describes it."""
+"""The HTTP API: the routers of all apps, a token per person, and a page that describes it."""
 
 from django.contrib.admin.views.decorators import staff_member_required
 from ninja import NinjaAPI
@@ -11,8 +11,8 @@ from station.tokens import TokenAuth
 api = NinjaAPI(
     title="Airlock",
     version="1",
-    description="Send `Authorization: Bearer TOKEN`. An administrator makes tokens under API tokens; each may do what "
-    "its person may do. Times have a zone. A refusal is 409 with the reason.",
+    description="Send `Authorization: Bearer TOKEN`. An administrator makes tokens under API tokens; a token has the "
+    "rights of its user. Times must have a time zone. A refusal is a 409 with the reason.",
     auth=TokenAuth(),
     docs_url="/docs",
     docs_decorator=staff_member_required,

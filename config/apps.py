@@ -1,4 +1,4 @@
-"""App registration; the roles are brought up to date after every migrate."""
+"""App registration; updates the roles after every migrate."""
 
 from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
@@ -12,5 +12,5 @@ class ConfigConfig(AppConfig):
         from config import checks  # noqa: F401  (registers the system checks)
         from config.roles import sync_roles
 
-        # Django tells only apps that have models, and this one has none.
+        # Django sends post_migrate only for apps with models, and this one has none.
         post_migrate.connect(sync_roles, sender=apps.get_app_config("station"))

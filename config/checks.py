@@ -1,4 +1,4 @@
-"""System checks: settings that would only hurt at night are refused at start."""
+"""System checks: wrong settings are refused at start instead of failing later."""
 
 from typing import Any
 from zoneinfo import available_timezones
@@ -16,7 +16,9 @@ def check_house_zone(**kwargs: Any) -> list[CheckMessage]:
     name = settings.HOUSE_TIME_ZONE
     if name in available_timezones() - UNREAL_ZONES:
         return []
-    return [Error(f"HOUSE_TIME_ZONE={name} is not an IANA time zone.", hint="Like Europe/Berlin.", id="airlock.E001")]
+    return [
+        Error(f"HOUSE_TIME_ZONE={name} is not an IANA time zone.", hint="For example Europe/Berlin.", id="airlock.E001")
+    ]
 
 
 @register(Tags.security)
@@ -25,8 +27,8 @@ def check_sealing_keys(**kwargs: Any) -> list[CheckMessage]:
         for key in settings.SEALING_KEYS:
             Fernet(key)
     except ValueError:
-        hint = "Each is 32 random bytes, urlsafe base64."
-        return [Error("A key in SEALING_KEYS is not usable.", hint=hint, id="airlock.E002")]
+        hint = "Each key is 32 random bytes in URL-safe base64."
+        return [Error("A key in SEALING_KEYS is not valid.", hint=hint, id="airlock.E002")]
     return []
 
 
@@ -45,4 +47,6 @@ def check_steps(**kwargs: Any) -> list[CheckMessage]:
 def check_failpoint(**kwargs: Any) -> list[CheckMessage]:
     if not settings.FAILPOINT:
         return []
-    return [Warning("FAILPOINT is set: this process will kill itself.", hint="It is for tests.", id="airlock.W001")]
+    return [
+        Warning("FAILPOINT is set: this process will kill itself.", hint="It is only for tests.", id="airlock.W001")
+    ]

@@ -57,7 +57,7 @@ class EmbeddedServer:
 
     @property
     def socket_dir(self) -> Path:
-        """Beside the data where the path is short enough for a socket, else a private folder under the temp folder."""
+        """Beside the data if the path is short enough for a socket, else a private folder under the temp folder."""
         beside = self.folder / "socket"
         if len(str(beside)) + len("/.s.PGSQL.5432") <= SOCKET_PATH_LIMIT:
             return beside
@@ -73,7 +73,7 @@ class EmbeddedServer:
         return self.folder / "server.log"
 
     def start(self) -> None:
-        """Make sure the server runs and has our database. Safe to call from many processes at once."""
+        """Make sure the server is running and has our database. Safe to call from many processes at once."""
         make_private(self.folder)
         with self._exclusive("start.lock"):
             if not (self.pgdata / "PG_VERSION").exists():
@@ -93,13 +93,13 @@ class EmbeddedServer:
                     self.socket_dir.rmdir()
 
     def is_running(self) -> bool:
-        """Does the server of this folder run? An answer on its socket is proof; else its pid file and the kernel."""
+        """True if the server of this folder is running: it answers on its socket, or its pid file names its process."""
         if self.answers():
             return True
         return self._is_ours(self.pgdata / "postmaster.pid")
 
     def _is_ours(self, lock_file: Path) -> bool:
-        """Does the process in this lock file run, and is it the server of this folder?
+        """True if the process in this lock file is running and is the server of this folder.
 
         A pid alone proves nothing: after a power cut another process may have it, and a killed server that is not
         reaped yet still has one.
@@ -120,7 +120,7 @@ class EmbeddedServer:
                 lock_file.unlink(missing_ok=True)
 
     def answers(self) -> bool:
-        """Does a server listen on the socket?"""
+        """True if a server listens on the socket."""
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(str(self.socket_dir / ".s.PGSQL.5432"))
@@ -135,7 +135,7 @@ class EmbeddedServer:
             yield
 
     def _init(self) -> None:
-        """Create the cluster beside its final place, so that after a crash it is begun again."""
+        """Create the cluster beside its final place, so that a crash half-way leaves no broken cluster."""
         fresh = self.folder / "data.new"
         if fresh.exists():
             subprocess.run(["rm", "-rf", "--", str(fresh)], check=True)
@@ -230,7 +230,7 @@ _held: dict[Path, int] = {}
 
 
 def hold_embedded_server() -> None:
-    """Start the embedded server if the settings ask for one, and keep it up at least as long as this process lives."""
+    """Start the embedded server if the settings ask for one, and keep it running while this process lives."""
     from django.conf import settings
 
     folder: Path | None = settings.EMBEDDED_POSTGRES_DIR
@@ -241,7 +241,7 @@ def hold_embedded_server() -> None:
     handle = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(handle, fcntl.LOCK_SH)
     _held[folder] = handle
-    atexit.register(_leave, server, os.getpid())  # before the start: a start that fails half-way is cleaned up too
+    atexit.register(_leave, server, os.getpid())  # before the start, so that a start that fails half-way is cleaned up
     server.start()
 
 

@@ -1,4 +1,4 @@
-"""Are we there? For load balancers and for `manage.py up`; no login, no details."""
+"""Health checks and metrics, for load balancers, monitoring and `manage.py up`; no login, no details."""
 
 import logging
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """This process answers and reaches its database."""
+    """200 if this process can reach its database."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -31,7 +31,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Ready for traffic: the database is there and its schema is ours."""
+    """200 if the database answers and all migrations are applied."""
     try:
         executor = MigrationExecutor(connection)
         pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
@@ -45,7 +45,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Figures for Prometheus, for whoever has METRICS_TOKEN; without one set, the page is not there (J-23)."""
+    """Figures for Prometheus, for callers with METRICS_TOKEN; 404 if that is not set (J-23)."""
     given = request.headers.get("Authorization", "").removeprefix("Bearer ")
     if not settings.METRICS_TOKEN or not constant_time_compare(given, settings.METRICS_TOKEN):
         raise Http404("There is no such page.")

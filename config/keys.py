@@ -1,4 +1,4 @@
-"""Keys that nobody has to invent: made at first use, kept in the data folder, readable by the owner only."""
+"""Generated keys: made at first use and kept in the data folder, readable by the owner only."""
 
 import os
 import secrets
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def stored_key(data_dir: Path, name: str) -> str:
-    """The key called `name`; two processes that both make it first agree on one."""
+    """The key called `name`. If two processes make it at the same time, both use the same one."""
     folder = data_dir / "keys"
     path = folder / name
     if not path.exists():
@@ -16,7 +16,7 @@ def stored_key(data_dir: Path, name: str) -> str:
         draft.touch(mode=0o600)
         draft.write_text(urlsafe_b64encode(secrets.token_bytes(32)).decode() + "\n")
         try:
-            os.link(draft, path)  # fails where the other was faster
+            os.link(draft, path)  # fails if another process was faster
         except FileExistsError:
             pass
         finally:

@@ -1,4 +1,4 @@
-"""What a monitoring system may ask: figures in Prometheus's text format. Thirty lines instead of a library."""
+"""Figures for a monitoring system, in Prometheus's text format. No library is needed for that."""
 
 from collections.abc import Iterable
 
@@ -20,22 +20,30 @@ def render_metrics() -> str:
     groups: list[tuple[str, str, Iterable[Sample]]] = [
         ("airlock_leader_present", "1 if a scheduler leads", [({}, float(leader.is_locked))]),
         ("airlock_standby_schedulers", "schedulers waiting to lead", [({}, float(leader.standbys))]),
-        ("airlock_bookings_active", "bookings that have or should have something running", [({}, float(active))]),
-        ("airlock_alerts_open", "alerts nobody has taken care of", [({}, float(alerts))]),
+        (
+            "airlock_bookings_active",
+            "bookings between their start and the end of their media worker",
+            [({}, float(active))],
+        ),
+        ("airlock_alerts_open", "alerts that nobody has acknowledged", [({}, float(alerts))]),
         (
             "airlock_workers_alive",
-            "job workers heard of lately",
+            "job workers with a recent heartbeat",
             [({}, float(workers))],
         ),
-        ("airlock_runs_waiting", "runs that wait", [({"job": job.name}, job.queued) for job in jobs]),
-        ("airlock_runs_running", "runs under way", [({"job": job.name}, job.running) for job in jobs]),
-        ("airlock_runs_failed_day", "runs whose work failed", [({"job": job.name}, job.failed) for job in jobs]),
+        ("airlock_runs_waiting", "runs in the queue", [({"job": job.name}, job.queued) for job in jobs]),
+        ("airlock_runs_running", "runs that are running", [({"job": job.name}, job.running) for job in jobs]),
+        (
+            "airlock_runs_failed_day",
+            "runs that failed in the last day",
+            [({"job": job.name}, job.failed) for job in jobs],
+        ),
         (
             "airlock_runs_crashed_day",
-            "runs whose worker died",
+            "runs whose job worker died in the last day",
             [({"job": job.name}, job.worker_crashed) for job in jobs],
         ),
-        ("airlock_job_paused", "1 if paused", [({"job": job.name}, float(job.is_paused)) for job in jobs]),
+        ("airlock_job_paused", "1 if the job is paused", [({"job": job.name}, float(job.is_paused)) for job in jobs]),
     ]
     return "".join(_group(name, words, samples) for name, words, samples in groups)
 

@@ -1,4 +1,4 @@
-"""What every answer carries: a content security policy, and times in house time."""
+"""Middleware for every response: a content security policy, and times in house time."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ Handler = Callable[[HttpRequest], HttpResponse]
 
 
 class ContentSecurityPolicyMiddleware:
-    """Adds the policy of the settings (Django itself brings one only from version 6)."""
+    """Adds the policy from the settings (Django has this only from version 6)."""
 
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response
@@ -25,7 +25,7 @@ class ContentSecurityPolicyMiddleware:
 
 
 class HouseTimeMiddleware:
-    """Pages and forms speak the house's time zone."""
+    """Shows pages and reads forms in house time."""
 
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response

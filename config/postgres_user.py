@@ -17,19 +17,19 @@ class EmbeddedServerError(Exception):
 
 
 def make_private(folder: Path, owner: pwd.struct_passwd | None = None) -> None:
-    """A folder that nobody else may list; root's may be passed through by the server's user."""
+    """Make a folder that other users cannot list; below root's folders, the server's user may pass through."""
     folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
     found = folder.stat()
     expected = {os.geteuid()} | ({owner.pw_uid} if owner else set())
     if found.st_uid not in expected or (found.st_mode & 0o022):
-        raise EmbeddedServerError(f"The folder {folder} belongs to somebody else or may be written by others.")
+        raise EmbeddedServerError(f"The folder {folder} belongs to another user or is writable by others.")
     if owner:
         os.chown(folder, owner.pw_uid, owner.pw_gid)
         folder.chmod(0o700)
 
 
 def server_user() -> pwd.struct_passwd | None:
-    """PostgreSQL refuses to run as root, so root runs it as a user of its own; any other user runs it as itself."""
+    """The system user for the server if this process is root, which PostgreSQL refuses; else None."""
     if os.geteuid() != 0:
         return None
     try:
@@ -48,5 +48,8 @@ def let_through(path: Path) -> None:
     for folder in (path, *path.parents):
         mode = folder.stat().st_mode
         if stat.S_ISDIR(mode) and not mode & stat.S_IXOTH:
-            logger.warning("Making a folder passable for PostgreSQL, which may not run as root. folder=%s", folder)
+            logger.warning(
+                "Let PostgreSQL's system user pass through a folder, because PostgreSQL cannot run as root. folder=%s",
+                folder,
+            )
             folder.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)

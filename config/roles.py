@@ -1,7 +1,7 @@
-"""The four roles as groups with permissions, brought up to date after every migrate.
+"""The four roles as groups with permissions, updated after every migrate.
 
-The permissions of a role are named here, in the one place that sees all apps. A permission an administrator added to
-a group by hand is kept; those named here are always there.
+They are listed here because only this app sees all others. A permission that an administrator adds to a group by hand
+is kept; the ones listed here are always restored.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, Permission
 
 from station.rights import Role
 
-# What engineers set up for the library.
+# Models of the library that engineers may set up.
 LIBRARY_RULES = ("destination", "watchfolder", "retentionrule")
 VIEWER = (
     "scheduling.view_recorder",

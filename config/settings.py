@@ -1,4 +1,4 @@
-"""All settings, read from the environment here and nowhere else. `.env.example` lists and explains every variable."""
+"""All settings. The environment is read only here; `.env.example` lists and explains every variable."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -14,21 +14,21 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 environ.Env.read_env(BASE_DIR / ".env")
 
-# --- Where things lie -------------------------------------------------------------------------------------------
+# --- Folders ----------------------------------------------------------------------------------------------------
 
 DATA_DIR = Path(env.str("DATA_DIR", default="") or BASE_DIR / ".data").expanduser().resolve()
 RECORDINGS_DIR = Path(env.str("RECORDINGS_DIR", default="") or DATA_DIR / "media").expanduser().resolve()
 
-# --- Safety -----------------------------------------------------------------------------------------------------
+# --- Security ---------------------------------------------------------------------------------------------------
 
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="") or stored_key(DATA_DIR, "django")
-# The first key seals, all of them open: put a new one in front to rotate.
+# The first key encrypts; all of them decrypt. To rotate, put a new one in front and run `manage.py reseal`.
 SEALING_KEYS = env.list("SEALING_KEYS", default=[]) or [stored_key(DATA_DIR, "sealing")]
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
-# Plain HTTP is a decision somebody has to take: `manage.py up` takes it for a desk on this very machine.
+# Plain HTTP must be chosen explicitly. `manage.py up` chooses it when it listens on this machine only.
 HTTPS = env.bool("HTTPS", default=True)
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
@@ -46,7 +46,7 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 40_000  # a playlist of 2,000 items is one form
 
 CONTENT_SECURITY_POLICY = {
     "default-src": "'self'",
-    # unfold's Alpine evaluates expressions found in attributes; scripts themselves come from our own origin only.
+    # unfold's Alpine evaluates expressions in attributes, so 'unsafe-eval' is needed; scripts come from this site only.
     "script-src": "'self' 'unsafe-eval'",
     "style-src": "'self' 'unsafe-inline'",
     "img-src": "'self' data:",
@@ -168,7 +168,7 @@ SCHEDULER_STEPS = [
     "scheduling.leader.dispatch.step",
     "nodes.machines.health.step",
     "nodes.workloads.reconcile.step",
-    "scheduling.recording.lifecycle.step",
+    "scheduling.recording.loop_step.step",
     "playout.channels.lifecycle.step",
     "scheduling.rules.planning.step",
     "scheduling.recording.preflight.step",
@@ -180,35 +180,36 @@ SCHEDULER_STEPS = [
     "station.alerts.sending.step",
 ]
 SCHEDULER_TICK_SECONDS = env.float("SCHEDULER_TICK_SECONDS", default=15.0)
-# Starts are claimed this long before their instant and then held in memory.
+# Bookings are claimed this long before they start and then held in memory.
 ARM_AHEAD_SECONDS = env.float("ARM_AHEAD_SECONDS", default=10.0)
-# Workers are started this long before their window opens and wait there, so that the first frame is on time.
+# Media workers are started this long before their window opens and wait, so that the first frame is on time.
 LAUNCH_AHEAD_SECONDS = env.float("LAUNCH_AHEAD_SECONDS", default=5.0)
 PLAN_AHEAD = timedelta(days=env.float("PLAN_AHEAD_DAYS", default=14.0))
 DISPATCH_THREADS = env.int("DISPATCH_THREADS", default=8)
-# The leader speaks at least this often; silent for longer than that, PostgreSQL ends its session and a standby leads.
-# (Not 10: PostgreSQL's own timer for idle statistics would wake the session again just before each word.)
+# The leader sends a heartbeat at least this often. If it is silent for LEADER_SILENCE_SECONDS, PostgreSQL ends its
+# session and a standby becomes leader. (Not 10 s: PostgreSQL's timer for idle statistics would then wake the session a
+# second time, just before each heartbeat.)
 LEADER_HEARTBEAT_SECONDS = env.float("LEADER_HEARTBEAT_SECONDS", default=12.0)
 LEADER_SILENCE_SECONDS = env.float("LEADER_SILENCE_SECONDS", default=14.0)
-# How long a standby queues for the lock at a time: it holds up VACUUM that long, and each try costs a little.
+# How long a standby waits for the lock in one try. VACUUM is held up for that long; more tries cost more work.
 LEADER_LOCK_TRY_SECONDS = env.float("LEADER_LOCK_TRY_SECONDS", default=120.0)
 
-# Where jobs are declared; imported at start, in every process.
+# Modules that declare jobs; every process imports them at start.
 JOB_MODULES = ["jobs.runs.retention", "assets.declared_jobs", "config.demo.clips", *env.list("JOB_MODULES", default=[])]
-# Runs that fire by themselves are made this long ahead, so that workers start them on the instant.
+# Planned runs are created this long ahead, so that job workers start them on time.
 JOB_PLAN_AHEAD_SECONDS = env.float("JOB_PLAN_AHEAD_SECONDS", default=10.0)
-# At most so many runs at once over all job workers; 0: as many as the job workers have slots for (J-18).
+# At most this many runs at once over all job workers; 0: no limit but the job workers' slots (J-18).
 JOB_FLEET_LIMIT = env.int("JOB_FLEET_LIMIT", default=0)
-# A worker with nothing to do looks at least this often, should a notice ever be lost.
+# An idle job worker checks for runs at least this often, in case a notification is lost.
 JOB_WORKER_TICK_SECONDS = env.float("JOB_WORKER_TICK_SECONDS", default=15.0)
-# How long a worker that is told to stop waits for what it is at; then that is told to stop as well.
+# How long a job worker that is asked to stop waits for its runs; then it asks the runs to stop.
 JOB_WORKER_STOP_SECONDS = env.float("JOB_WORKER_STOP_SECONDS", default=10.0)
 
-# Who is told when something about a workload is known anew, by the first word of its owner.
-WORKLOAD_OWNERS = {"booking": "scheduling.recording.lifecycle.look", "channel": "playout.channels.lifecycle.look"}
-# Who is told whenever a booking was looked after.
+# Called when something new is known about a workload, by the first word of its owner.
+WORKLOAD_OWNERS = {"booking": "scheduling.recording.loop_step.look", "channel": "playout.channels.lifecycle.look"}
+# Called whenever a booking was advanced.
 BOOKING_FOLLOWERS = ["assets.library.live.follow"]
-# Who can say where an asset is used, and put another in its place (see assets/library/usage.py).
+# Classes that know where an asset is used and can replace it there (see assets/library/usage.py).
 ASSET_USERS = ["playout.lists.asset_use.PlaylistUse"]
 
 # --- Nodes and workloads ----------------------------------------------------------------------------------------
@@ -219,60 +220,60 @@ WORKER_MEMORY_MB = env.int("WORKER_MEMORY_MB", default=1024)
 PLAYOUT_MEMORY_MB = env.int("PLAYOUT_MEMORY_MB", default=2048)
 WORKER_CPUS = env.float("WORKER_CPUS", default=2.0)
 WORKER_PIDS = env.int("WORKER_PIDS", default=1024)
-# Where the control ports of the first node begin. A second Airlock on the same machine needs others.
+# The first control port of the first node. A second Airlock on the same machine needs another one.
 CONTROL_PORT_FROM = env.int("CONTROL_PORT_FROM", default=9600)
 NODE_CALL_SECONDS = env.float("NODE_CALL_SECONDS", default=8.0)
 NODE_KEYS_DIR = Path(env.str("NODE_KEYS_DIR", default="") or DATA_DIR / "node-keys").expanduser().resolve()
 NODE_CHECK_SECONDS = env.float("NODE_CHECK_SECONDS", default=5.0)
 NODE_DISK_CHECK_SECONDS = env.float("NODE_DISK_CHECK_SECONDS", default=60.0)
 STATUS_POLL_SECONDS = env.float("STATUS_POLL_SECONDS", default=2.0)
-# How long a worker may take to answer; a channel's must be quicker, or a lost machine is noticed too late.
+# How long a media worker may take to answer.
 WORKER_ANSWER_SECONDS = env.float("WORKER_ANSWER_SECONDS", default=2.0)
-# Channels are looked at more often; silent for three looks and so many seconds, one is lost.
+# Channels are polled more often. One that is silent for three polls and PLAYOUT_SILENCE_SECONDS is lost.
 PLAYOUT_POLL_SECONDS = env.float("PLAYOUT_POLL_SECONDS", default=1.0)
 PLAYOUT_SILENCE_SECONDS = env.float("PLAYOUT_SILENCE_SECONDS", default=3.0)
-# A moving picture of each recording for people. It costs about as much processor time as the recording itself.
+# A moving preview of each recording. It costs about as much processor time as the recording itself.
 WORKER_PREVIEW = env.bool("WORKER_PREVIEW", default=True)
 FFMPEG = env.str("FFMPEG", default="")
-# A name from nodes/failpoints.py: the process kills itself there. For tests of crashes only.
+# A name from nodes/failpoints.py: the process kills itself there. Only for tests of crashes.
 FAILPOINT = env.str("FAILPOINT", default="")
 
 # --- Recording --------------------------------------------------------------------------------------------------
 
 RECORD_NOW_MAX = timedelta(hours=env.float("RECORD_NOW_MAX_HOURS", default=4.0))
 MIN_FREE_DISK_MB = env.int("MIN_FREE_DISK_MB", default=512)
-# A recording that lacks less than this is complete.
+# A recording with less than this missing is complete.
 TOLERATED_GAP_SECONDS = env.float("TOLERATED_GAP_SECONDS", default=5.0)
-# How long a Start or Stop in the admin waits for the outcome before it says "still under way".
+# How long a Start or Stop in the admin waits for the outcome before it answers "is still starting".
 MANUAL_WAIT_SECONDS = env.float("MANUAL_WAIT_SECONDS", default=8.0)
 
 # --- Playout ----------------------------------------------------------------------------------------------------
 
-# When a broadcast day begins, by the house's clock.
+# The hour at which a broadcast day begins, in house time.
 BROADCAST_DAY_HOUR = env.int("BROADCAST_DAY_HOUR", default=6)
-# A channel that had to be rescued so often within ten minutes waits for a person, or until they are over (P-05).
+# A channel that was rescued this often within ten minutes waits for a person, or until the ten minutes pass (P-05).
 MAX_RECOVERIES = env.int("MAX_RECOVERIES", default=3)
 
 # --- The library ------------------------------------------------------------------------------------------------
 
-# A live asset without any progress for so long is an error.
+# A live asset without progress for this long is an error.
 LIVE_ASSET_TIMEOUT = timedelta(minutes=env.float("LIVE_ASSET_TIMEOUT_MINUTES", default=120.0))
 # The library writes nothing (imports, proxies) when less than this would stay free for recordings.
 LIBRARY_FREE_MB = env.int("LIBRARY_FREE_MB", default=4 * MIN_FREE_DISK_MB)
-# How much memory one ffmpeg may take while it looks into a file.
+# How much memory one ffmpeg may use while it analyses a file.
 PROCESSING_MEMORY_MB = env.int("PROCESSING_MEMORY_MB", default=4096)
-# What may be found by the report: shorter stretches are not mentioned.
+# The report leaves out black, silence and freezes that are shorter than this.
 REPORT_BLACK_SECONDS = env.float("REPORT_BLACK_SECONDS", default=0.5)
 REPORT_SILENCE_SECONDS = env.float("REPORT_SILENCE_SECONDS", default=1.0)
 REPORT_FREEZE_SECONDS = env.float("REPORT_FREEZE_SECONDS", default=2.0)
-# Folders that may be watched or imported from, and folders assets may be handed over to.
+# Folders that may be watched or imported from, and folders that assets may be delivered to.
 IMPORT_ROOTS = env.list("IMPORT_ROOTS", default=[]) or [str(DATA_DIR / "incoming")]
 DELIVERY_ROOTS = env.list("DELIVERY_ROOTS", default=[]) or [str(DATA_DIR / "outgoing")]
 UPLOAD_LIMIT_MB = env.int("UPLOAD_LIMIT_MB", default=4096)
 DELIVERY_TIMEOUT_SECONDS = env.float("DELIVERY_TIMEOUT_SECONDS", default=30.0)
-# The pause after a first failed delivery; each further one is twice as long, up to an hour.
+# The pause after the first failed attempt of a delivery; each further pause is twice as long, up to an hour.
 DELIVERY_BACKOFF_SECONDS = env.float("DELIVERY_BACKOFF_SECONDS", default=15.0)
-# Behind nginx: the internal location that serves RECORDINGS_DIR, like /protected/. Empty: we send the bytes ourselves.
+# Behind nginx: the internal location that serves RECORDINGS_DIR, like /protected/. Empty: Airlock sends the files.
 MEDIA_ACCEL_PREFIX = env.str("MEDIA_ACCEL_PREFIX", default="")
 MEDIA_LINK_HOURS = env.float("MEDIA_LINK_HOURS", default=12.0)
 
@@ -283,12 +284,12 @@ EMAIL_TIMEOUT = env.int("EMAIL_TIMEOUT_SECONDS", default=10)
 DEFAULT_FROM_EMAIL = env.str("ALERT_SENDER", default="airlock@localhost")
 SERVER_EMAIL = DEFAULT_FROM_EMAIL
 WEBHOOK_TIMEOUT_SECONDS = env.float("WEBHOOK_TIMEOUT_SECONDS", default=10.0)
-# Addresses on this machine or this link are refused as webhook targets unless listed here (CIDR).
+# Loopback and link-local addresses are refused as webhook targets unless listed here (CIDR).
 WEBHOOK_ALLOWED_NETWORKS = env.list("WEBHOOK_ALLOWED_NETWORKS", default=[])
 
 # --- Monitoring -------------------------------------------------------------------------------------------------
 
-# Who knows this token may read /metrics (Authorization: Bearer …). Empty: nobody.
+# Callers with this token may read /metrics (Authorization: Bearer …). Empty: nobody.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 
 # --- Logs -------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ LOOK_AFTER_SECONDS = 3.0
 
 @dataclass
 class Child:
-    """One supervised program; restarted with a growing pause while it keeps falling over."""
+    """One supervised program; restarted with growing pauses while it keeps failing."""
 
     name: str
     command: list[str]
@@ -36,7 +36,7 @@ class Child:
 
     def start(self) -> None:
         self.started_at = time.monotonic()
-        # A session of its own: Ctrl-C reaches only us, and we end the children in order.
+        # A session of its own: Ctrl-C reaches only this process, which then ends the children.
         self.process = subprocess.Popen(
             self.command,
             env=self.environment,
@@ -61,13 +61,13 @@ class Child:
 
 class Supervisor:
     def __init__(self, children: list[Child], look_after: Callable[[], None] = lambda: None) -> None:
-        """`look_after` is called every few seconds: it keeps up what is not a child of ours (the database)."""
+        """`look_after` is called every few seconds, to keep running what is not a child process (the database)."""
         self.children = children
         self.look_after = look_after
         self._stop = threading.Event()
 
     def run(self) -> None:
-        """Until SIGTERM or Ctrl-C. Call from the main thread."""
+        """Run until SIGTERM or Ctrl-C. Call from the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stop.set())
         for child in self.children:

@@ -1,4 +1,4 @@
-"""Addresses of everything the web process answers."""
+"""The URLs of the web process."""
 
 from django.contrib import admin
 from django.urls import path

@@ -1,4 +1,4 @@
-"""Recorders and bookings over HTTP: status, start, stop, book, cancel, extend."""
+"""HTTP API of recorders and bookings: status, start, stop, book, cancel, extend."""
 
 from datetime import datetime
 
@@ -84,7 +84,7 @@ def booking_out(booking: Booking) -> BookingOut:
 
 @recorders.get("/", response=list[RecorderOut])
 def list_recorders(request: HttpRequest) -> list[RecorderOut]:
-    """All you may see, and what each is doing."""
+    """All recorders you may see, and what each is doing."""
     return [recorder_out(row) for row in visible(Recorder.objects.select_related("project"), request)]
 
 
@@ -105,7 +105,7 @@ def stop(request: HttpRequest, pk: int) -> Answer:
 
 @bookings.get("/", response=list[BookingOut])
 def list_bookings(request: HttpRequest, wanted: Query[BookingQuery]) -> list[BookingOut]:
-    """The newest first; filter by recorder, state and time."""
+    """Newest first; filter by recorder, state and time."""
     rows = visible(Booking.objects.select_related("recorder"), request).order_by("-starts_at", "-id")
     rows = rows.filter(recorder=wanted.recorder) if wanted.recorder is not None else rows
     rows = rows.filter(state=wanted.state) if wanted.state else rows
@@ -121,7 +121,7 @@ def get_booking(request: HttpRequest, pk: int) -> BookingOut:
 
 @bookings.post("/", response={201: BookingOut})
 def make_booking(request: HttpRequest, wanted: BookingIn) -> Status[BookingOut]:
-    """409 names who has the recorder and when it is free."""
+    """A 409 answer names the booking that has the recorder, and when the recorder is free."""
     recorder = one(Recorder.objects.all(), request, wanted.recorder)
     window = {"starts_at": wanted.starts_at, "ends_at": wanted.ends_at}
     booking = carry_out(request, book, recorder, title=wanted.title, **window).target

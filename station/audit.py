@@ -1,4 +1,4 @@
-"""Writes the audit trail: one entry for every thing a person does by hand."""
+"""Writes the audit trail: one entry for everything a person does by hand."""
 
 from datetime import date, datetime, time
 from typing import Any
@@ -16,7 +16,7 @@ def subject_of(instance: models.Model) -> str:
 
 
 def values_of(instance: models.Model) -> dict[str, Any]:
-    """The plain fields of a row, readable later; sealed ones only as set or not set."""
+    """The fields of a row in a readable form; of sealed ones, only whether they are set."""
     values: dict[str, Any] = {}
     for field in instance._meta.concrete_fields:
         value = field.value_from_object(instance)
@@ -39,7 +39,7 @@ def record(
     sealed_changed: bool = False,
     result: str = AuditEntry.Result.DONE,
 ) -> AuditEntry:
-    """Store who did what and what came of it; of before and after only what differs is kept."""
+    """Store who did what, and the result; of `before` and `after`, only what differs is kept."""
     before, after = before or {}, after or {}
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     return AuditEntry.objects.create(

@@ -1,1 +1,1 @@
-"""Support for the tests: waiting for conditions, media made and checked by ffmpeg, Docker Engines of their own."""
+"""Support for the tests: waiting for conditions, media made and checked with ffmpeg, Docker Engines for the tests."""

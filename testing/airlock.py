@@ -40,7 +40,7 @@ class Airlock:
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
-        # Several of them run side by side, and their workers answer on ports, too.
+        # Several run side by side, and their media workers need ports, too.
         kept["CONTROL_PORT_FROM"] = str(10_000 + self.port % 50 * 100)
         return {**kept, "DATA_DIR": str(self.data_dir), "PYTHONUNBUFFERED": "1", "LOG_LEVEL": "INFO"}
 
@@ -57,7 +57,7 @@ class Airlock:
         try:
             wait_until(self.is_announced, 240, f"Airlock is up; its log: {self.log}")
         except AssertionError:
-            self.stop(signal.SIGTERM)  # or the next test meets it
+            self.stop(signal.SIGTERM)  # otherwise it would disturb the next test
             raise
 
     def is_announced(self) -> bool:

@@ -1,9 +1,9 @@
-"""Which arrows of the state machines the tests take: every arrow of every MOVES table must be taken by our code.
+"""Checks that the tests take every arrow of every MOVES table, through the code of the apps.
 
-Where ARROWS_DIR names a folder (`make test` sets it), `Machine.move` and `Machine.move_rows` are wrapped in the test
-processes and in every Python process they start; each process notes an arrow once, in a file of its own. An arrow that
-a test takes by calling `move` itself does not count. `python -m testing.arrows` then compares the notes with the MOVES
-tables. Production never imports this module.
+If ARROWS_DIR names a folder (`make test` sets it), `Machine.move` and `Machine.move_rows` are wrapped in the test
+processes and in every Python process they start; each process writes each arrow once, to a file of its own. An arrow
+that a test takes by calling `move` itself does not count. `python -m testing.arrows` then compares the files with the
+MOVES tables. Production never imports this module.
 """
 
 import functools
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SITE = Path(__file__).resolve().parent / "arrows_site"
 WATCHED = "station.states"
 SKIPPED = "skipped"
-# Code of tests: a move made there proves nothing about ours.
+# Test code: a move made there proves nothing about the apps.
 NOT_OURS = ("tests", "testing", "bench", "conftest.py")
 
 Arrow = tuple[str, str, str]
@@ -30,7 +30,7 @@ _noted: set[Arrow] = set()
 
 
 class _Watcher(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `station.states` as always, and wraps its Machine once it is loaded."""
+    """Import hook: finds `station.states` as usual, and wraps its Machine once it is loaded."""
 
     def __init__(self) -> None:
         self._real: importlib.abc.Loader | None = None
@@ -55,10 +55,10 @@ class _Watcher(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def watch_import() -> None:
-    """From now on in this process, if somebody wants to know; and in those it starts."""
+    """If ARROWS_DIR is set, record arrows in this process and in the processes it starts."""
     if not os.environ.get(FOLDER) or any(isinstance(finder, _Watcher) for finder in sys.meta_path):
         return
-    assert WATCHED not in sys.modules, "too late: the states are loaded already"
+    assert WATCHED not in sys.modules, "too late: station.states is already loaded"
     sys.meta_path.insert(0, _Watcher())
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(SITE) not in paths:
@@ -66,7 +66,7 @@ def watch_import() -> None:
 
 
 def wrap(machine: Any) -> None:
-    """Note each move that came about."""
+    """Record each move that took place."""
     move, move_rows = machine.move, machine.move_rows.__func__
 
     @functools.wraps(move)
@@ -133,7 +133,7 @@ def arrows_of(machines: Iterable[Any]) -> set[Arrow]:
 
 
 def main(say: Callable[[str], None] = print) -> int:
-    """0 if every arrow was taken. Where tiers were skipped and CI does not promise them, missing ones are only told."""
+    """0 if every arrow was taken. If tests were skipped and CI is not set, missing arrows are only a warning."""
     import testing.environment  # noqa: F401  (the tests' environment, before the settings)
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -154,7 +154,7 @@ def main(say: Callable[[str], None] = print) -> int:
         say(f"  {machine}: {old} -> {new}")
     skipped = folder / SKIPPED
     if skipped.exists() and os.environ.get("CI") != "true":
-        say(f"A warning only: {len(skipped.read_text().splitlines())} tests were skipped, which may take them.")
+        say(f"Only a warning: {len(skipped.read_text().splitlines())} tests were skipped, and those may take them.")
         return 0
     return 1
 

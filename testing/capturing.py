@@ -1,4 +1,4 @@
-"""A capture worker as a plain process, driven by a test without any control plane."""
+"""A capture media worker as a plain process, driven by a test without a control plane."""
 
 import contextlib
 import json
@@ -44,7 +44,7 @@ class Worker:
             return {}
 
     def wait_for(self, **wanted: Any) -> dict[str, Any]:
-        """Until the status has these values (a number is a minimum)."""
+        """Wait until the status has these values (a number is a minimum)."""
 
         def fits() -> dict[str, Any] | None:
             status = self.status()
@@ -63,7 +63,7 @@ class Worker:
             raise AssertionError(f"{error}; status: {self.status()}") from error
 
     def recorder_pid(self) -> int:
-        """The ffmpeg that records (not the preview's)."""
+        """The pid of the ffmpeg that records (not the preview's)."""
 
         def found() -> list[int]:
             return [pid for pid in children_of(self.process.pid) if "tee" in command_of(pid)]
@@ -78,7 +78,7 @@ class Worker:
         return self.wait_end()
 
     def wait_end(self, seconds: float = 30) -> dict[str, Any]:
-        """Its exit code must be set by the test; returns the last line it printed."""
+        """Wait until it ends; returns the final status, the last line it printed."""
         out, _ = self.process.communicate(timeout=seconds)
         lines = out.strip().splitlines()
         try:
@@ -96,8 +96,8 @@ def capture(media: Path, source: dict[str, Any], **config: Any) -> Iterator[Work
     port = free_port()
     environment = config.pop("environment", {})
     control = config.pop("control", encode(Control("test:1", 1, TOKEN, "127.0.0.1", port)))
-    told = {"source": source, "folder": "take", "name": "one", "min_free_bytes": 1, **config}
-    line = {VERSION_FIELD: VERSION, "control": control, "config": told}
+    given = {"source": source, "folder": "take", "name": "one", "min_free_bytes": 1, **config}
+    line = {VERSION_FIELD: VERSION, "control": control, "config": given}
     process = subprocess.Popen(
         [sys.executable, "-m", "worker", "capture"],
         stdin=subprocess.PIPE,

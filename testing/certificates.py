@@ -14,7 +14,7 @@ DAY = datetime.timedelta(days=1)
 
 
 class Authority:
-    """A certificate authority that lives for one test."""
+    """A certificate authority for one test."""
 
     def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
         self.folder, self.address = folder, address
@@ -59,7 +59,7 @@ class Authority:
         (self.folder / f"{name}.key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
 
     def serve(self, address: str) -> list[str]:
-        """What an engine needs to be told to answer there, to holders of our certificates only."""
+        """Options for an engine that listens on this address and accepts only our certificates."""
         self.issue("server")
         return [
             "-H", address, "--tlsverify", "--tlscacert", str(self.folder / "ca.pem"),
@@ -67,7 +67,7 @@ class Authority:
         ]  # fmt: skip
 
     def give_keys(self, folder: Path) -> None:
-        """A client's three files, as a node's folder of keys has them."""
+        """Write a client's three files, as in a node's folder of keys."""
         self.issue("client")
         folder.mkdir(parents=True, exist_ok=True)
         for name, source in (("ca.pem", "ca.pem"), ("cert.pem", "client.pem"), ("key.pem", "client.key")):

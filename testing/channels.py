@@ -1,4 +1,4 @@
-"""Channels for tests: clips in the library that can be counted, a list, an output to a file."""
+"""Channels for tests: clips with numbered frames in the library, a playlist, an output to a file."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from testing.playing import make_clip
 
 
 def make_asset(project: Any, media: Path, name: str, seconds: float, picture: str = "") -> Any:
-    """A ready asset with one file below `media`; its frames carry numbers unless another picture is asked for."""
+    """A ready asset with one file below `media`; its frames are numbered unless another picture is given."""
     from assets.models import Asset, AssetPart
     from station.clock import database_now
 
@@ -34,7 +34,7 @@ def make_asset(project: Any, media: Path, name: str, seconds: float, picture: st
 
 
 def make_channel(project: Any, media: Path, *, clips: int = 3, seconds: float = 30.0, **more: Any) -> Any:
-    """A small channel with a looping list of counted clips and a file as its output."""
+    """A small channel with a playlist of clips with numbered frames, and a file as its output."""
     from playout.models import Channel, ChannelOutput, Playlist, PlaylistItem
 
     playlist = Playlist.objects.create(name="Loop", project=project)

@@ -1,7 +1,7 @@
 """`make chaos`: two schedulers run short recordings while faults are injected; none may be lost, doubled or stuck.
 
 The faults: schedulers are killed or frozen, database sessions are terminated, PostgreSQL is restarted or killed.
-All choices and the times of the bookings come from one seed, which is printed first: the same seed is the same run.
+All choices and the times of the bookings come from one seed, which is printed first: the same seed repeats the run.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from testing.chaos_verdict import judge
 
 ROOT = Path(__file__).resolve().parent.parent
 LENGTH = timedelta(seconds=20)
-# As little load as possible beside the run itself; a start that leaves two seconds is still a start.
+# Settings for as little extra load as possible, and for a quick change of leader.
 QUICK = {
     "WORKER_PREVIEW": "false",
     "LEADER_HEARTBEAT_SECONDS": "1",
@@ -34,7 +34,7 @@ QUICK = {
 
 
 class ChaosRun:
-    """The schedulers, the faults, and the watch over what really runs."""
+    """The schedulers, the faults, and the observation of what really runs."""
 
     def __init__(self, seed: int, seconds: float, bookings: int, folder: Path) -> None:
         self.random = random.Random(seed)
@@ -58,7 +58,10 @@ class ChaosRun:
             self.schedulers.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log))
 
     def book_all(self) -> None:
-        """Bookings at random moments over the whole run, each on a recorder of its own."""
+        """Make bookings at random times over the whole run, each on its own recorder.
+
+        A start that leaves two seconds of the window still counts.
+        """
         from django.conf import settings
 
         from nodes.machines import health
@@ -126,7 +129,7 @@ class ChaosRun:
             try:
                 self.server().start()
                 return
-            except Exception as error:  # its children may still be leaving
+            except Exception as error:  # its child processes may still be ending
                 if time.monotonic() > deadline:
                     raise
                 self.say(f"the database does not start yet: {error}")
@@ -151,7 +154,7 @@ class ChaosRun:
             reconnect()
 
     def pause(self, seconds: float) -> None:
-        """Let time pass and watch: never two media workers of one booking at once."""
+        """Wait, and check all the time that no booking has two media workers at once."""
         until = time.monotonic() + seconds
         while True:
             self.observe()
@@ -161,7 +164,7 @@ class ChaosRun:
             time.sleep(min(0.3, left))
 
     def observe(self) -> None:
-        """Ask the machine itself, not the database, which media workers run now."""
+        """Check on the machine, not in the database, which media workers are running."""
         owners = Counter(owner for owner, _ in running_workers(self.folder / "run"))
         for owner, count in owners.items():
             if count > 1:
@@ -196,7 +199,7 @@ class ChaosRun:
 
 
 def running_workers(folder: Path) -> list[tuple[str, str]]:
-    """(owner, name) of every media worker that runs, by the folders of the process runtime."""
+    """(owner, name) of every running media worker, from the folders of the process runtime."""
     from nodes.runtimes import installation
     from nodes.runtimes.base import Status
     from nodes.runtimes.process import ProcessRuntime

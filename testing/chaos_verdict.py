@@ -1,4 +1,4 @@
-"""The verdict of a chaos run, from the database and from the files themselves."""
+"""Judges a chaos run from the database and from the recorded files."""
 
 import itertools
 from collections import Counter
@@ -10,7 +10,7 @@ from testing.media import decode
 
 
 def judge(doubled: set[str], leftovers: list[str], say: Callable[[str], None]) -> dict[str, list[str]]:
-    """What went wrong: bookings that were lost, recorded twice at once, or did not end."""
+    """Bookings that were lost, recorded twice at once, or did not end."""
     from django.conf import settings
 
     from scheduling.models import Booking
@@ -40,13 +40,13 @@ def judge(doubled: set[str], leftovers: list[str], say: Callable[[str], None]) -
 
 
 def timeline(booking: Any) -> str:
-    """What happened to it and its workers, in seconds after its window opened."""
+    """The events of a booking and its media workers, in seconds after its window opened."""
     from nodes.models import WorkloadEvent
 
     events = [*booking.events.all(), *WorkloadEvent.objects.filter(subject__owner=booking.owner)]
-    told = sorted((event.at, f"{event.new} ({event.note})" if event.note else event.new) for event in events)
-    told += [(datetime.fromisoformat(part["first_frame_at"]), "FIRST FRAME") for part in booking.parts]
-    return " | ".join(f"{(at - booking.opens_at).total_seconds():+.1f} {word}" for at, word in sorted(told))
+    rows = sorted((event.at, f"{event.new} ({event.note})" if event.note else event.new) for event in events)
+    rows += [(datetime.fromisoformat(part["first_frame_at"]), "FIRST FRAME") for part in booking.parts]
+    return " | ".join(f"{(at - booking.opens_at).total_seconds():+.1f} {word}" for at, word in sorted(rows))
 
 
 def overlapping(parts: list[dict[str, Any]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A picture whose every frame carries its number, so that a test can say which frames are missing from a recording."""
+"""A test picture with numbered frames, so that a test can tell which frames are missing from a recording."""
 
 import contextlib
 import subprocess
@@ -40,13 +40,13 @@ class Sender:
 
     @property
     def began_at(self) -> float:
-        """Seconds since the epoch of frame 0: whoever reads progress reads it late, never early."""
+        """When frame 0 was sent, in seconds since the epoch. The minimum: progress is read late, never early."""
         return min(self.offsets)
 
 
 @contextlib.contextmanager
 def counted_sender(port: int, seconds: int = 300) -> Iterator[Sender]:
-    """MPEG-TS by UDP to a port of this machine, whether anybody listens or not."""
+    """Send MPEG-TS over UDP to a port of this machine, whether anything listens or not."""
     command = [ffmpeg(), "-loglevel", "error", "-nostdin", "-nostats", "-progress", "pipe:1", "-stats_period", "0.25"]
     command += ["-re", "-f", "lavfi", "-i", pattern(), "-f", "lavfi", "-i", "sine=frequency=1000:sample_rate=48000"]
     command += ["-t", str(seconds), "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-g", "12"]
@@ -69,7 +69,7 @@ def counted_sender(port: int, seconds: int = 300) -> Iterator[Sender]:
 
 
 def numbers_in(path: Path) -> list[int]:
-    """The numbers of all frames of a file, in order, read from the picture itself."""
+    """The numbers of all frames of a file, in order, read from the picture."""
     strip = f"crop={BITS * BOX}:{BOX // 2}:0:{BOX // 4},scale={BITS}:1:flags=area,format=gray"
     command = [ffmpeg(), "-loglevel", "error", "-nostdin", "-i", str(path), "-map", "0:v:0", "-vf", strip]
     command += ["-fps_mode", "passthrough", "-f", "rawvideo", "-"]

@@ -1,4 +1,4 @@
-"""Compare the coverage of each app with its floor in pyproject.toml ([tool.airlock.coverage]), for `make coverage`."""
+"""Compares the coverage of each app with its floor in pyproject.toml ([tool.airlock.coverage]), for `make coverage`."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def percent_by_app(report: Mapping[str, Any]) -> dict[str, float]:
-    """Covered lines of all lines in per cent, for each top-level folder of a report of `coverage json`."""
+    """Per cent of lines covered, for each top-level folder of a `coverage json` report."""
     covered: Counter[str] = Counter()
     lines: Counter[str] = Counter()
     for path, file in report["files"].items():

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, to be stopped and started at will."""
+"""A PostgreSQL server for one test, which the test may stop and start."""
 
 import contextlib
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class OwnServer:
         self._server.stop()
 
     def terminate_sessions(self) -> None:
-        """Everybody's connection is gone from one moment to the next."""
+        """End all connections at once."""
         with psycopg.connect(self.url, autocommit=True) as own:
             own.execute(
                 """SELECT pg_terminate_backend(pid) FROM pg_stat_activity

@@ -1,7 +1,7 @@
-"""Docker Engines of the tests' own: several side by side stand for several nodes. Started, frozen, killed by pid.
+"""Docker Engines for the tests: several side by side act as several nodes. Tests start, freeze and kill them by pid.
 
-Each has its own folders and socket, no bridge and no firewall rules; containers use the host's network. The worker
-image comes from `.ci/image` (a file), because no registry is asked.
+Each has its own folders and socket, no bridge and no firewall rules; containers use the host's network. The image of
+the media worker comes from a file that `.ci/image` builds, so that no registry is needed.
 """
 
 import os
@@ -24,11 +24,11 @@ IMAGE_FILE = CACHE / "worker.tar"
 def why_unavailable() -> str:
     """Empty if Docker tests can run here, else what is missing."""
     if os.geteuid() != 0:
-        return "Docker tests start engines of their own, which needs root"
+        return "Docker tests start their own engines, which needs root"
     if not shutil.which("dockerd") or not shutil.which("docker"):
         return "no dockerd on this machine (.ci/install installs it)"
     if not IMAGE_FILE.exists():
-        return "no image of media workers (.ci/image builds it)"
+        return "no image of the media worker (.ci/image builds it)"
     return ""
 
 
@@ -39,7 +39,7 @@ class Engine:
     name: str
     run_dir: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="airlock-engine-")))
     process: "subprocess.Popen[bytes] | None" = None
-    # What its command is put behind: the way into another network (testing.network).
+    # A prefix of its command, which runs it in another network (testing.network).
     inside: list[str] = field(default_factory=list)
 
     @property
@@ -85,7 +85,7 @@ class Engine:
         ):
             return
         self.docker("load", "--input", str(IMAGE_FILE), timeout=300)
-        os.sync()  # or a gigabyte is written while the tests that follow want their seconds
+        os.sync()  # otherwise a gigabyte is written while the next tests measure seconds
         mark.write_text(wanted)
 
     def docker(self, *args: str, check: bool = True, timeout: float = 60) -> "subprocess.CompletedProcess[str]":
@@ -117,13 +117,13 @@ class Engine:
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """kill -9 of the daemon; with live-restore its containers go on."""
+        """kill -9 of the daemon; with live-restore its containers keep running."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
 
     def kill_with_containers(self) -> None:
-        """The machine is gone: daemon, containerd, shims and everything in the containers, at once."""
+        """Kill what a lost machine loses: daemon, containerd, shims and everything in the containers, at once."""
         doomed = self._everything()
         self.kill()
         for pid in doomed:
@@ -165,14 +165,14 @@ class Engine:
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
     def _unmount(self) -> None:
-        """With live-restore an engine leaves its mounts for its successor; the last one takes them away."""
+        """Remove the mounts: with live-restore, an engine leaves them for the next one."""
         places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         for place in sorted(places, reverse=True):
             if place.startswith((str(self.run_dir), str(self.data_root))):
                 subprocess.run(["umount", "--lazy", place], check=False)
 
     def revive(self) -> None:
-        """Make sure it runs again after a test that hurt it."""
+        """Make sure it runs again after a test that broke it."""
         if self.process is None or self.process.poll() is not None:
             self.start()
             return
@@ -188,7 +188,7 @@ def _kill(pid: int) -> None:
 
 
 def start_engine(name: str) -> Engine:
-    """A running engine with the worker image and no containers."""
+    """A running engine with the image of the media worker and no containers."""
     engine = Engine(name)
     began = time.monotonic()
     engine.start()

@@ -1,4 +1,4 @@
-"""A pytest plugin, loaded before the settings: the environment of the tests, the embedded database, the slow marker."""
+"""A pytest plugin that is loaded before the settings: sets the environment, starts the database, marks slow tests."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from testing import arrows
 
 # Tests that share something heavy run one after the other in one test process: engines, a browser, a whole Airlock.
-# (xdist's own groups rename items, which pytest 9 no longer lets it do.)
+# (xdist's own groups rename items, which pytest 9 does not allow.)
 SHARED = {
     "docker": (
         "[docker",
@@ -23,7 +23,7 @@ SHARED = {
     "up": ("test_up",),
 }
 
-# `make quick` leaves out what is marked slow. Such markers and fixtures make a test slow without its saying so.
+# `make quick` leaves out tests marked slow. Tests with these markers or fixtures get that mark automatically.
 SLOW_MARKERS = {"docker", "browser", "crash", "paced", "alone"}
 SLOW_FIXTURES = {"process_node", "any_node", "scheduler", "engine_tools"}
 
@@ -57,7 +57,7 @@ arrows.watch_import()
 def pytest_configure(config: pytest.Config) -> None:
     from config.embedded_postgres import hold_embedded_server
 
-    (Path(os.environ["DATA_DIR"]) / "static").mkdir(parents=True, exist_ok=True)  # WhiteNoise wants to see it
+    (Path(os.environ["DATA_DIR"]) / "static").mkdir(parents=True, exist_ok=True)  # WhiteNoise warns if it is missing
 
     if not config.option.collectonly and not config.option.help:
         hold_embedded_server()
@@ -76,13 +76,13 @@ def is_slow(markers: set[str], fixtures: set[str]) -> bool:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """What is skipped may be why an arrow is missing. Only the process that hears of all tests notes it."""
+    """Record skipped tests: they may be why an arrow is missing. Only the process that sees all tests does so."""
     if report.skipped and "PYTEST_XDIST_WORKER" not in os.environ:
         arrows.note_skipped(report.nodeid)
 
 
 def group_of(nodeid: str) -> str:
-    """The name of the shared thing, or the test's own id: such a test may run anywhere."""
+    """The name of the shared resource, or the test's id if it may run in any process."""
     for group, words in SHARED.items():
         if any(word in nodeid for word in words):
             return group

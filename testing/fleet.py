@@ -1,4 +1,4 @@
-"""A worker without threads or processes: the tests claim, beat and finish by hand, step by step."""
+"""A job worker without threads or processes: the tests claim, renew and finish runs step by step."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from station.clock import database_now
 
 
 class HandWorker:
-    """What a real worker does to the database, one call at a time."""
+    """Does what a real job worker does in the database, one call at a time."""
 
     def __init__(self, *names: str) -> None:
         self.specs = {job_row(name).pk: registry.jobs[name] for name in names}
@@ -36,13 +36,13 @@ class HandWorker:
         return claimed
 
     def execute(self, run: Claimed) -> Any:
-        """Really call the handler; answers what came of it."""
+        """Call the real handler; returns its outcome."""
         spec = self.specs[run.job_id]
         context = RunContext(run.id, spec.name, run.scope, run.attempt, run.trigger, run.planned_at, run.token)
         return call(spec, context, run.payload)
 
     def finish(self, run: Claimed, outcome: Any = None) -> bool:
-        """Report as the clerk does; False if the lease was lost."""
+        """Write the result as the result writer does; False if the lease was lost."""
         outcome = outcome or Success(None)
         now = database_now()
         if isinstance(outcome, Success):
@@ -52,7 +52,7 @@ class HandWorker:
         return fail(run, outcome, backoff, now=now, by=self.who.name) is not None
 
     def beat(self, *runs: Claimed) -> Beat:
-        """Renew on Django's own connection."""
+        """Renew the leases, on Django's connection."""
         from jobs.runs.leases import renew
 
         held = {run.token: Held(run.id, self.specs[run.job_id].lease_seconds) for run in runs}
@@ -65,7 +65,7 @@ def later(seconds: float) -> datetime:
 
 
 def work_off(*names: str, limit: int = 200) -> list[tuple[str, Any]]:
-    """Do everything that waits of these jobs, and what follows from it, in this very thread; (job, outcome) of each."""
+    """Execute all waiting runs of these jobs, and the runs they add, in this thread; returns (job, outcome) of each."""
     worker, done = HandWorker(*names), list[tuple[str, Any]]()
     while len(done) < limit:
         claimed = worker.claim()
@@ -74,4 +74,4 @@ def work_off(*names: str, limit: int = 200) -> list[tuple[str, Any]]:
         outcome = worker.execute(claimed[0])
         worker.finish(claimed[0], outcome)
         done.append((worker.specs[claimed[0].job_id].name, outcome))
-    raise AssertionError(f"there is no end to it: {done[-3:]}")
+    raise AssertionError(f"more than {limit} runs; the last ones: {done[-3:]}")

@@ -1,7 +1,7 @@
-"""Checks of our own for `make check`: requirement ids, sizes, line lengths of documents, wording, typed seams.
+"""Checks of this project for `make check`: requirement ids, sizes, line lengths of documents, wording, typed seams.
 
-Exceptions stand in pyproject.toml under [tool.airlock], each with its reason. An exception that is no longer needed is
-a finding, too. Migrations are generated and are not checked.
+Exceptions are listed in pyproject.toml under [tool.airlock], each with its reason. An exception that is not needed is a
+finding, too. Migrations are generated and are not checked.
 """
 
 import ast
@@ -24,7 +24,7 @@ ANY_DICT = re.compile(r"\b[dD]ict\[\s*str\s*,\s*Any\s*\]")
 # A linked file name or an address cannot be wrapped.
 UNBREAKABLE = re.compile(r"^\s*(?:[-*]\s+)?\S+$")
 
-# Phrases of STYLE's "not" column, and what to write instead. They are searched for in strings, templates and documents.
+# Phrases to avoid, and what to write instead. They are searched for in strings, templates and documents.
 PHRASES = {
     r"keeps? at it": "keeps trying",
     r"\bas you like\b": "say what was done: Created playlist X.",
@@ -71,7 +71,7 @@ class File:
 
 
 def read_rules(text: str) -> Rules:
-    """The rules as pyproject.toml has them."""
+    """The rules from the text of pyproject.toml."""
     table: dict[str, Any] = tomllib.loads(text).get("tool", {}).get("airlock", {})
     size = table.get("size", {})
     return Rules(
@@ -87,12 +87,12 @@ def read_rules(text: str) -> Rules:
 
 
 def check_requirements(files: Iterable[File], document: str) -> Iterator[str]:
-    """Every id that a test names exists; every id is named by a test unless it is planned."""
+    """Check that every id a test names exists, and that a test names every id that is not planned."""
     statuses: dict[str, str] = {}
     for line in document.splitlines():
         row = REQUIREMENT_ROW.match(line)
         if row and row["id"] in statuses:
-            yield f"{REQUIREMENTS}: {row['id']} stands there twice."
+            yield f"{REQUIREMENTS}: {row['id']} is listed twice."
         if row:
             statuses[row["id"]] = row["status"]
     named = _named_by_tests(files)
@@ -116,7 +116,7 @@ def _named_by_tests(files: Iterable[File]) -> dict[str, str]:
 
 
 def check_sizes(files: Iterable[File], rules: Rules) -> Iterator[str]:
-    """No long module and no long function without a reason; no reason without need."""
+    """Find long modules and functions without a reason, and reasons that are not needed."""
     long_modules, long_functions = set(), set()
     for file in files:
         if not file.is_python:
@@ -132,7 +132,7 @@ def check_sizes(files: Iterable[File], rules: Rules) -> Iterator[str]:
                 if name not in rules.functions:
                     yield f"{name}: {length} lines, more than {rules.function_lines}. Split it, or give a reason."
     for name in [*(rules.modules.keys() - long_modules), *(rules.functions.keys() - long_functions)]:
-        yield f"pyproject.toml: the size exception of {name} is not needed any more."
+        yield f"pyproject.toml: the size exception of {name} is not needed."
 
 
 def _functions(file: File) -> Iterator[tuple[str, int]]:
@@ -149,7 +149,7 @@ def _functions(file: File) -> Iterator[tuple[str, int]]:
 
 
 def check_documents(files: Iterable[File], rules: Rules) -> Iterator[str]:
-    """Lines of Markdown wrap. Tables, fenced code and what has no space to break at are left alone."""
+    """Find long lines of Markdown, except tables, fenced code and lines without a space to break at."""
     long_documents = set()
     for file in files:
         if not file.path.endswith(".md"):
@@ -164,11 +164,11 @@ def check_documents(files: Iterable[File], rules: Rules) -> Iterator[str]:
                 if file.path not in rules.documents:
                     yield f"{file.path}:{number}: {len(line)} columns, more than {rules.document_columns}."
     for path in rules.documents.keys() - long_documents:
-        yield f"pyproject.toml: the exception for the long lines of {path} is not needed any more."
+        yield f"pyproject.toml: the exception for the long lines of {path} is not needed."
 
 
 def check_wording(files: Iterable[File], rules: Rules) -> Iterator[str]:
-    """No phrase of PHRASES where a person reads it. An exception is named `path: phrase as written`."""
+    """Find phrases of PHRASES where a person reads them. An exception is named `path: phrase as written`."""
     used = set()
     patterns = [(re.compile(pattern), better) for pattern, better in PHRASES.items()]
     for file in files:
@@ -184,11 +184,11 @@ def check_wording(files: Iterable[File], rules: Rules) -> Iterator[str]:
                 if name not in rules.wording:
                     yield f'{file.path}:{number}: "{found[0]}". Write: {better}'
     for name in rules.wording.keys() - used:
-        yield f'pyproject.toml: the wording exception "{name}" is not needed any more.'
+        yield f'pyproject.toml: the wording exception "{name}" is not needed.'
 
 
 def _read_by_people(file: File) -> Iterator[tuple[int, str]]:
-    """Strings of Python (docstrings too), and whole lines of templates and documents."""
+    """Strings and docstrings of Python, and whole lines of templates and documents."""
     if file.is_python:
         for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
             if token.type in (tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1)):
@@ -198,7 +198,7 @@ def _read_by_people(file: File) -> Iterator[tuple[int, str]]:
 
 
 def check_typed_seams(files: Iterable[File], rules: Rules) -> Iterator[str]:
-    """No `dict[str, Any]` in modules whose values cross a process boundary: dataclasses of worker/wire do."""
+    """Find `dict[str, Any]` in modules whose values cross a process boundary: those are dataclasses of worker/wire."""
     met = set()
     for file in files:
         seams = [seam for seam in rules.typed_seams if file.path == seam or file.path.startswith(f"{seam}/")]
@@ -213,7 +213,7 @@ def check_typed_seams(files: Iterable[File], rules: Rules) -> Iterator[str]:
 
 
 def read_tree(root: Path) -> list[File]:
-    """What git knows or would add, as text; no migrations."""
+    """The text of all files that git knows or would add, without migrations."""
     command = [
         "git",
         "ls-files",

@@ -1,4 +1,4 @@
-"""Jobs for the tests and benches, one for each way a handler can behave. Loaded with JOB_MODULES=testing.jobs."""
+"""Jobs for the tests and benchmarks, one for each way a handler can behave. Loaded with JOB_MODULES=testing.jobs."""
 
 import os
 import time
@@ -16,7 +16,7 @@ QUICK = {"heartbeat_seconds": 0.3, "lease_seconds": 3.0, "backoff_seconds": (0.2
 
 @dataclass(frozen=True)
 class Note:
-    """Append a line to a file, maybe after a while."""
+    """Append a line to a file at the begin and, after some seconds, at the end."""
 
     path: str
     text: str = ""
@@ -35,9 +35,9 @@ def noop(run: RunContext) -> None:
 
 @job("test.note", payload=Note, attempts=5, **QUICK)
 def note(run: RunContext, order: Note) -> dict[str, Any]:
-    """Write down begin and end, and stop when told."""
+    """Write a line at the begin and at the end, and stop when asked to."""
     write(order, "begin", run)
-    # Counted in steps, not by the clock: a frozen process has as much left to do as before.
+    # Counted in steps, not by the clock: a process that was frozen still has the same work to do.
     steps = round(order.seconds / STEP_SECONDS)
     for step in range(steps):
         run.report(100 * step / steps, "on my way")
@@ -48,13 +48,13 @@ def note(run: RunContext, order: Note) -> dict[str, Any]:
 
 @job("test.once", payload=Note, attempts=1, is_reentrant=False, **QUICK)
 def once(run: RunContext, order: Note) -> None:
-    """Like note, but never to be entered again."""
+    """Like note, but not safe to repeat."""
     note(run, order)
 
 
 @job("test.stubborn", payload=Note, attempts=1, timeout_seconds=0.5, **QUICK)
 def stubborn(run: RunContext, order: Note) -> None:
-    """A thread that does not listen."""
+    """Runs in a thread and ignores requests to stop."""
     write(order, "begin", run)
     time.sleep(order.seconds)
     write(order, "end", run)
@@ -85,7 +85,7 @@ WAYS_TO_FAIL: dict[str, Callable[[], object]] = {
 
 @job("test.heavy", payload=Note, attempts=2, timeout_seconds=30, isolation="process", memory_mb=300, **QUICK)
 def heavy(run: RunContext, order: Note) -> dict[str, Any]:
-    """In a process of its own, it does as the text says."""
+    """Runs in its own process and behaves as the text says."""
     write(order, "begin", run)
     if order.text in WAYS_TO_FAIL:
         WAYS_TO_FAIL[order.text]()
@@ -102,7 +102,7 @@ def heavy(run: RunContext, order: Note) -> dict[str, Any]:
 
 @job("test.hang", payload=Note, attempts=1, timeout_seconds=1, isolation="process", **QUICK)
 def hang(run: RunContext, order: Note) -> None:
-    """Never comes back by itself."""
+    """Never ends by itself."""
     write(order, "begin", run)
     while True:
         time.sleep(60)
@@ -110,22 +110,22 @@ def hang(run: RunContext, order: Note) -> None:
 
 @job("test.killer", payload=Note, attempts=10, **QUICK)
 def killer(run: RunContext, order: Note) -> None:
-    """Takes its whole worker down: poison."""
+    """Kills its job worker every time (poison)."""
     write(order, "begin", run)
     os.kill(os.getpid(), 9)
 
 
 @job("test.two_at_once", payload=Note, concurrency=2, **QUICK)
 def two_at_once(run: RunContext, order: Note) -> None:
-    """At most two of it in the whole fleet."""
+    """At most two runs at once over all job workers."""
     note(run, order)
 
 
 @job("test.often", when=every(1.0), catch_up=CatchUp("latest"), attempts=1, **QUICK)
 def often(run: RunContext) -> None:
-    """Fires every second."""
+    """Is due every second."""
 
 
 @job("test.crontab", when=every(3600.0), catch_up=CatchUp("every", window_seconds=7200, per_turn=2), attempts=1)
 def crontab(run: RunContext) -> None:
-    """Fires every hour, and every missed hour counts."""
+    """Is due every hour; missed hours are made up."""

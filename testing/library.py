@@ -1,4 +1,4 @@
-"""Media files and assets for tests: made with ffmpeg, small, and known to the second."""
+"""Media files and assets for tests: small, made with ffmpeg, with known contents."""
 
 import subprocess
 from pathlib import Path
@@ -12,7 +12,7 @@ TONE = "aevalsrc=0.0707946*sin(2*PI*1000*t)|0.0707946*sin(2*PI*1000*t):s=48000" 
 
 
 def make(path: Path, *arguments: str) -> Path:
-    """Run ffmpeg to make a file; its words are the failure."""
+    """Run ffmpeg to make a file; fails with its error messages."""
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [ffmpeg(), "-hide_banner", "-loglevel", "error", "-nostdin", "-y", *arguments, str(path)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
@@ -23,7 +23,7 @@ def make(path: Path, *arguments: str) -> Path:
 def make_clip(
     path: Path, seconds: float = 2.0, *, size: str = "320x180", rate: int = 25, extra: tuple[str, ...] = ()
 ) -> Path:
-    """A moving picture with a tone, H.264 and AAC, in whatever container the name says."""
+    """A moving picture with a tone, H.264 and AAC; the container follows from the file name."""
     return make(
         path,
         *("-f", "lavfi", "-i", f"testsrc2=size={size}:rate={rate}:duration={seconds}"),
@@ -37,7 +37,7 @@ def make_tone(path: Path, seconds: float = 10.0) -> Path:
 
 
 def make_troubled(path: Path) -> Path:
-    """12 s: picture and tone, black from 3 to 5, silence from 6 to 8, a standing picture from 8 to 11."""
+    """12 s: picture and tone, black from 3 to 5, silence from 6 to 8, a frozen picture from 8 to 11."""
     picture = (
         "testsrc2=size=320x180:rate=25:duration=12[moving];"
         "color=black:size=320x180:rate=25:duration=12[black];"
@@ -53,7 +53,7 @@ def make_troubled(path: Path) -> Path:
 
 
 def make_asset(settings: Any, project: Any, *files: Path, **fields: Any) -> Asset:
-    """An asset being processed, with these files in the library's folder. Nothing is queued."""
+    """An asset in state processing, with these files in the library's folder. Nothing is queued."""
     now = database_now()
     given = {"state": Asset.State.PROCESSING, "state_since_at": now, "created_at": now, "title": "A clip", **fields}
     asset = Asset.objects.create(project=project, origin=Asset.Origin.IMPORT, part_count=len(files), **given)

@@ -1,4 +1,4 @@
-"""A MAM to test against: a real HTTP server that can delay, refuse, break off in the middle, and that counts."""
+"""A MAM for tests: a real HTTP server that can delay, refuse or break off an answer, and that records all calls."""
 
 import contextlib
 import json
@@ -24,14 +24,14 @@ class Call:
 
 @dataclass
 class Mam:
-    """Keeps what it was given, by idempotency key: the second order under one key is the first."""
+    """Stores assets by idempotency key: a second request with the same key returns the first asset."""
 
     port: int = 0
     calls: list[Call] = field(default_factory=list)
     assets: dict[str, dict[str, Any]] = field(default_factory=dict)
     by_key: dict[str, str] = field(default_factory=dict)
     uploads: dict[str, bytes] = field(default_factory=dict)
-    # What to do to the next calls, one word each: a status, or hang, half, drop, nonsense, redirect.
+    # How to answer the next calls, one word each: a status, or hang, half, drop, nonsense, redirect.
     moods: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -118,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
+        """Log nothing."""
 
 
 class Server(ThreadingHTTPServer):
@@ -129,7 +129,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever hung up on us did so on purpose."""
+        """Log nothing: clients of these tests hang up on purpose."""
 
 
 @contextlib.contextmanager

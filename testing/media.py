@@ -1,4 +1,4 @@
-"""Media for tests: senders that play a test pattern over the network, and a decoder that must find no error."""
+"""Media for tests: senders that send a test pattern over the network, and a decoder that fails on any error."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ def free_port(kind: int = socket.SOCK_STREAM) -> int:
 
 @contextlib.contextmanager
 def sender(*output: str, seconds: int = 120, size: str = "320x180") -> Iterator["subprocess.Popen[bytes]"]:
-    """ffmpeg playing a test pattern in real time to `output` (arguments from -f on)."""
+    """Run an ffmpeg that sends a test pattern in real time to `output` (its arguments from -f on)."""
     process = start_sender(*output, seconds=seconds, size=size)
     try:
         yield process
@@ -48,7 +48,7 @@ def start_sender(*output: str, seconds: int = 120, size: str = "320x180") -> "su
 def decode(path: Path) -> int:
     """Decode the whole file; fails on any error message. Returns the number of frames.
 
-    A file that grows may end in the middle of a packet: that last packet is not an error of the file.
+    A growing file may end in the middle of a packet; use `snapshot` for one.
     """
     command = [ffmpeg(), "-nostdin", "-v", "error", "-i", str(path), "-map", "0:v:0", "-map", "0:a:0?"]
     command += ["-f", "null", "-progress", "pipe:1", "-"]

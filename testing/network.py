@@ -1,7 +1,7 @@
-"""A machine at the other end of a cable: a network namespace of the test's own, which can fall silent.
+"""A remote machine for tests: a network namespace behind a virtual cable that can lose all packets.
 
-Silent means that packets vanish, as they do when power or a switch fails. Nothing is refused, nothing answers; who
-waits for it waits for a time-out. That is what a killed process on the same machine cannot show.
+Packets vanish as they do when the power or a switch fails: no connection is refused, nothing answers, and callers run
+into their time-outs. A killed process on the same machine cannot show that.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ NOBODY = "02:00:00:00:00:01"  # a hardware address no card has
 
 @dataclass(frozen=True)
 class FarMachine:
-    """`here` and `there` are the two ends of the cable; only this machine has a way there."""
+    """`here` and `there` are the addresses of the two ends; only this machine can reach them."""
 
     namespace: str
     cable: str
@@ -24,11 +24,11 @@ class FarMachine:
 
     @property
     def inside(self) -> list[str]:
-        """What to put in front of a command that is to run there."""
+        """The prefix of a command that is to run there."""
         return ["nsenter", f"--net=/run/netns/{self.namespace}"]
 
     def fall_silent(self) -> None:
-        """Whatever is sent there reaches nobody; nobody says so."""
+        """Lose all packets in both directions, without an error."""
         _ip("neigh", "replace", self.there, "lladdr", NOBODY, "dev", self.cable, "nud", "permanent")
         _ip("-n", self.namespace, "neigh", "replace", self.here, "lladdr", NOBODY, "dev", "eth0", "nud", "permanent")
 
@@ -39,7 +39,7 @@ class FarMachine:
 
 @contextlib.contextmanager
 def far_machine() -> Iterator[FarMachine]:
-    """Its addresses exist on this machine only, and only while the block lasts."""
+    """Create the namespace and the cable; they exist until the block ends."""
     number = os.getpid() % 60
     machine = FarMachine(f"airlock-{os.getpid()}", f"al{os.getpid()}", f"10.213.{number}.1", f"10.213.{number}.2")
     _ip("netns", "add", machine.namespace)

@@ -1,4 +1,4 @@
-"""A playout worker as a plain process, driven by a test without any control plane; and clips that can be checked."""
+"""A playout media worker as a plain process, driven by a test without a control plane; and clips to check it with."""
 
 import contextlib
 import os
@@ -19,13 +19,13 @@ FORMAT = {"width": 320, "height": 180, "rate": [25, 1]}
 
 @contextlib.contextmanager
 def playout(media: Path, items: list[dict[str, Any]], **config: Any) -> Iterator[Worker]:
-    """Run a playout of these items until the block ends; its output is `out.ts` unless told otherwise."""
+    """Play these items until the block ends; the output is `out.ts` unless `outputs` is given."""
     port = free_port()
     environment = config.pop("environment", {})
     rundown = {"version": "1", "items": items, "is_loop": config.pop("loop", False)}
     rundown |= {"begins_at": config.pop("begins_at", None)}
     control = Control("channel:1", config.pop("generation", 1), TOKEN, "127.0.0.1", port)
-    told = {
+    given = {
         "format": FORMAT,
         "outputs": [{"key": "file", "type": "file", "url": "out.ts"}],
         "video_bitrate": "800k",
@@ -48,7 +48,7 @@ def playout(media: Path, items: list[dict[str, Any]], **config: Any) -> Iterator
         },
     )
     assert process.stdin is not None
-    process.stdin.write(write_handover(control, told) + "\n")
+    process.stdin.write(write_handover(control, given) + "\n")
     process.stdin.flush()
     worker = Worker(process, port, media)
     try:
@@ -64,14 +64,14 @@ def asset(key: str, file: str, **more: Any) -> dict[str, Any]:
 
 
 def clips(media: Path, count: int, seconds: float = 2.0) -> list[dict[str, Any]]:
-    """Clips that conform to the channel, each frame with its number."""
+    """Clips in the channel's format, with numbered frames."""
     for number in range(count):
         make_clip(media / f"{number}.mp4", pattern(), seconds)
     return [asset(str(number), f"{number}.mp4", seconds=seconds) for number in range(count)]
 
 
 def make_clip(path: Path, picture: str, seconds: float, *more: str, sound: str = "sine=frequency=440") -> None:
-    """A file from ffmpeg's own patterns."""
+    """Make a file from ffmpeg's own patterns."""
     command = [ffmpeg(), "-y", "-loglevel", "error", "-nostdin", "-f", "lavfi", "-i", picture]
     command += ["-f", "lavfi", "-i", f"{sound}:sample_rate=48000"] if sound else []
     command += ["-t", str(seconds), "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac"]
@@ -79,7 +79,7 @@ def make_clip(path: Path, picture: str, seconds: float, *more: str, sound: str =
 
 
 def asrun(worker: Worker, since: int = 0) -> list[dict[str, Any]]:
-    """What it says went out, in the order it began."""
+    """The as-run entries of the media worker, in order."""
     found: list[dict[str, Any]] = []
     try:
         while True:
@@ -93,7 +93,7 @@ def asrun(worker: Worker, since: int = 0) -> list[dict[str, Any]]:
 
 
 def ended(worker: Worker) -> list[tuple[str, str]]:
-    """(key, reason) of everything of the list that is over."""
+    """(key, reason) of every item of the list that has ended."""
     return [(entry["key"], entry["reason"]) for entry in asrun(worker) if entry["ended_at"] and entry["key"]]
 
 

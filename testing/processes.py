@@ -1,4 +1,4 @@
-"""Real processes of ours: `manage.py` on the tests' database, and what the kernel knows of the rest."""
+"""Real processes for tests: `manage.py` on the test database, and what /proc says about a process."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def database_url() -> str:
-    """The test database as a DATABASE_URL, for a process of its own."""
+    """The test database as a DATABASE_URL, for another process."""
     params = connection.get_connection_params()
     host = params.get("host", "")
     user, password = params.get("user", ""), params.get("password", "")
@@ -24,7 +24,7 @@ def database_url() -> str:
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """Same data folder, same keys, the test database."""
+    """The environment of a process with the test's data folder, keys and database."""
     return {
         **os.environ,
         "DATABASE_URL": database_url(),

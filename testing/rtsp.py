@@ -15,7 +15,7 @@ SDP = "\r\n".join((*SDP_LINES, "a=control:track1", ""))
 
 
 class Handler(socketserver.StreamRequestHandler):
-    """OPTIONS, DESCRIBE, SETUP, PLAY, and then packets until the client goes."""
+    """Answers OPTIONS, DESCRIBE, SETUP and PLAY, then sends packets until the client disconnects."""
 
     server: "Server"
 
@@ -98,7 +98,7 @@ class Server(socketserver.ThreadingTCPServer):
 
 @contextlib.contextmanager
 def rtsp_server(login: str = "") -> Iterator[int]:
-    """Serves until the block ends; gives the port. With `login` (base64 of user:password) it is asked for."""
+    """Serve until the block ends; yields the port. With `login` (base64 of user:password), clients must log in."""
     with Server(("127.0.0.1", 0), Handler) as server:
         server.login = login
         thread = threading.Thread(target=server.serve_forever, daemon=True)

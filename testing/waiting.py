@@ -20,9 +20,9 @@ def wait_until(
     *,
     claim: bool = False,
 ) -> Result:
-    """Call `condition` until its answer is true and return that answer; fail with `what` when the time is up.
+    """Call `condition` until its result is true and return that result; fail with `what` when the time is up.
 
-    With `claim` the seconds themselves are the promise under test, and are not stretched.
+    With `claim`, the seconds are what the test proves, and are not extended.
     """
     seconds *= 1.0 if claim else PATIENCE
     deadline = time.monotonic() + seconds
@@ -31,5 +31,5 @@ def wait_until(
         if result:
             return result
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what or condition}; last answer: {result!r}")
+            raise AssertionError(f"not within {seconds} s: {what or condition}; last result: {result!r}")
         time.sleep(pause)

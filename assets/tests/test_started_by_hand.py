@@ -1,4 +1,4 @@
-"""Start and Stop by hand with no scheduler anywhere: the asset is made, follows its recording and is filed."""
+"""Start and Stop by hand without a scheduler: the asset is made and follows its recording to the end."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
 def test_an_asset_exists_and_follows_without_any_scheduler(
     recorder: Recorder, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A-01: whoever drives a booking, its followers hear of it."""
+    """A-01: followers of a booking are called by the buttons, too."""
     assert "assets.library.live.follow" in settings.BOOKING_FOLLOWERS
-    monkeypatch.setattr(live, "SYNC", timedelta(0))  # every step is news
+    monkeypatch.setattr(live, "SYNC", timedelta(0))  # sync at every step
 
     started = start_now(recorder, by="anna")
 

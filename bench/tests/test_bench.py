@@ -1,4 +1,4 @@
-"""Each group of benches stands on its own."""
+"""Each group of benchmarks can run alone."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""What a newcomer finds after the first `make run`."""
+"""Demo data that the first `make run` creates."""

@@ -1,4 +1,4 @@
-"""The clips of the demo channel, made with ffmpeg at the first run: a job, so that nobody waits for them."""
+"""Makes the clips of the demo channel with ffmpeg; a job, so that `manage.py up` does not wait for them."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from station.folders import IMPORTS_FOLDER
 
 JOB = "demo.clips"
 SECONDS = 20
-# What they show, and how they sound: ffmpeg's own patterns.
+# Picture and sound of each clip: ffmpeg's own test patterns.
 CLIPS = {
     "Demo moving pattern": ("testsrc2=size=640x360:rate=25", "sine=frequency=440:sample_rate=48000"),
     "Demo colour wheel": ("rgbtestsrc=size=640x360:rate=25,hue=H=2*PI*t/10", "sine=frequency=330:sample_rate=48000"),
@@ -27,14 +27,14 @@ CLIPS = {
 
 @dataclass(frozen=True)
 class ClipsOrder:
-    """Which list gets them."""
+    """The playlist that gets the clips."""
 
     playlist_id: int
 
 
 @job(JOB, title="Make the demo channel's clips", payload=ClipsOrder, isolation="process", timeout_seconds=600)
 def make_clips(run: RunContext, order: ClipsOrder) -> dict[str, int]:
-    """Each clip once: what an interrupted run has made is found by its title."""
+    """Make each clip once: clips of an interrupted run are found by their title."""
     playlist = Playlist.objects.filter(pk=order.playlist_id).first()
     if playlist is None:
         return {"made": 0}

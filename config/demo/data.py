@@ -1,4 +1,4 @@
-"""What a newcomer finds: an administrator, a project, this machine as a node, a recorder and a channel."""
+"""Demo data: an administrator, a project, this machine as a node, recorders, a schedule and a channel."""
 
 import os
 import secrets
@@ -27,14 +27,14 @@ ADMIN_NAME = "admin"
 
 @dataclass(frozen=True)
 class Login:
-    """`password` is known only in the moment it is made; the database keeps a hash."""
+    """`password` is known only when it has just been made; the database stores a hash."""
 
     username: str
     password: str | None
 
 
 def ensure_demo() -> Login:
-    """Make what is missing; leave alone what people have changed."""
+    """Create what is missing; do not touch what people have changed."""
     login = _ensure_admin()
     project, _ = Project.objects.get_or_create(slug="demo", defaults={"name": "Demo"})
     if not Node.objects.exists():
@@ -55,7 +55,7 @@ def ensure_demo() -> Login:
 
 
 def _make_channel(project: Project) -> None:
-    """Off air until somebody presses Start; its clips are made in the background."""
+    """Create the demo channel, off air until someone presses Start; a job makes its clips."""
     playlist = Playlist.objects.create(name="Demo loop", project=project)
     channel = Channel.objects.create(
         name="Demo channel", project=project, playlist=playlist, picture=Channel.Picture.P360, video_bitrate="1200k"
@@ -65,7 +65,7 @@ def _make_channel(project: Project) -> None:
 
 
 def _make_schedule(project: Project) -> None:
-    """A minute every five, so that a newcomer sees recordings come and go by themselves."""
+    """Record one minute every five minutes, so that a newcomer sees recordings start and stop by themselves."""
     recorder = Recorder.objects.create(
         name="Demo clockwork",
         project=project,
@@ -84,7 +84,7 @@ def _make_schedule(project: Project) -> None:
         created_by="demo",
         plan_due_at=now,
     )
-    # From the next one on: a recording that starts late in its own first minute would puzzle a newcomer.
+    # Begin with the next window: a first recording that starts late would look like a fault.
     Schedule.objects.filter(pk=schedule.pk).update(planned_until_at=now)
 
 
@@ -97,7 +97,7 @@ def _ensure_admin() -> Login:
 
 
 def _make_node() -> None:
-    """A Docker Engine that answers and has the worker image, else plain processes of this machine."""
+    """Create a node: the local Docker Engine if it answers and has the image, else processes on this machine."""
     settings.RECORDINGS_DIR.mkdir(parents=True, exist_ok=True)
     common = {"media_dir": str(settings.RECORDINGS_DIR), "control_port_from": settings.CONTROL_PORT_FROM}
     node = Node(name="local", address="process", **common)
@@ -111,14 +111,14 @@ def _make_node() -> None:
 
 def _can_record(node: Node) -> bool:
     try:
-        runtime_for(node).free_disk()  # needs the engine, the image and the folder: just what a recording needs
+        runtime_for(node).free_disk()  # needs what a recording needs: the engine, the image and the folder
     except RuntimeFault:
         return False
     return True
 
 
 def _give_to_worker(folder: Path) -> None:
-    """The worker in the container is not root; as root we can hand it the folder."""
+    """Make the folder writable for the media worker, which is not root in its container. Possible only as root."""
     if os.geteuid() == 0:
         uid, _, gid = settings.WORKER_USER.partition(":")
         os.chown(folder, int(uid), int(gid or uid))

@@ -1,1 +1,1 @@
-"""How dates and times are written in the admin (FORMAT_MODULE_PATH)."""
+"""Formats of dates and times in the admin (FORMAT_MODULE_PATH)."""

@@ -1,4 +1,4 @@
-"""The HTTP API: a token per person, the same rights, refusals in words, and a description of all of it."""
+"""The HTTP API: a token per person, the same rights as in the admin, explained refusals, and a description."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.django_db]
 
 
 class Caller:
-    """A program with a token."""
+    """An API client with a token."""
 
     def __init__(self, user: User) -> None:
         self.row, token = tokens.make(user, "desk", now=database_now(), by="test")
@@ -51,8 +51,8 @@ def house(project: Any, sport: Project) -> dict[str, Any]:
     return made
 
 
-def test_without_a_good_token_nothing_is_answered(house: Any, project: Any, make_member: Any) -> None:
-    """S-01, S-05: no token, a wrong one, one that was switched off, a person who left; a cookie does not count."""
+def test_without_a_valid_token_every_call_is_refused(house: Any, project: Any, make_member: Any) -> None:
+    """S-01, S-05: no token, a wrong one, an inactive one, an inactive user; a session cookie is not accepted."""
     user = make_member(project, "operator")
     caller = Caller(user)
     assert caller.get("channels/").status_code == 200
@@ -69,7 +69,9 @@ def test_without_a_good_token_nothing_is_answered(house: Any, project: Any, make
 
 
 @pytest.mark.parametrize("kind", ["recorders", "assets", "playlists", "channels"])
-def test_lists_and_objects_hold_only_what_is_yours(kind: str, house: Any, project: Any, make_member: Any) -> None:
+def test_lists_and_objects_contain_only_the_user_s_projects(
+    kind: str, house: Any, project: Any, make_member: Any
+) -> None:
     """P-01, S-01."""
     caller = Caller(make_member(project, "viewer"))
     listed = caller.get(f"{kind}/").json()
@@ -80,9 +82,7 @@ def test_lists_and_objects_hold_only_what_is_yours(kind: str, house: Any, projec
     assert caller.row.last_used_at is not None
 
 
-def test_who_may_only_look_cannot_steer_and_foreign_things_are_not_there(
-    house: Any, project: Any, make_member: Any
-) -> None:
+def test_a_viewer_cannot_operate_and_foreign_objects_are_404(house: Any, project: Any, make_member: Any) -> None:
     """S-01, S-02."""
     viewer, operator = Caller(make_member(project, "viewer")), Caller(make_member(project, "operator"))
     own, foreign = house["own"], house["foreign"]
@@ -97,8 +97,8 @@ def test_who_may_only_look_cannot_steer_and_foreign_things_are_not_there(
     assert not Booking.objects.exists()
 
 
-def test_a_refusal_is_409_in_words(house: Any, project: Any, make_member: Any) -> None:
-    """P-01: the same words as the buttons'."""
+def test_a_refusal_is_409_with_the_reason(house: Any, project: Any, make_member: Any) -> None:
+    """P-01: with the same text as the buttons."""
     caller = Caller(make_member(project, "operator"))
     channel = house["own"]["channels"]
     answer = caller.post(f"channels/{channel.pk}/start")
@@ -166,7 +166,7 @@ def test_the_description_is_for_staff_and_names_every_path(admin_user: User) -> 
     client.force_login(admin_user)
     page = client.get("/api/docs")
     assert page.status_code == 200
-    assert "https://" not in page.content.decode(), "nothing is loaded from elsewhere"
+    assert "https://" not in page.content.decode(), "nothing is loaded from other sites"
     paths = client.get("/api/openapi.json").json()["paths"]
     assert {"/api/channels/{pk}/{word}", "/api/bookings/", "/api/assets/", "/api/recorders/{pk}/start"} <= set(paths)
 
@@ -176,15 +176,15 @@ def test_a_token_is_shown_once_and_stored_as_a_hash(admin_user: User) -> None:
     client = Client()
     client.force_login(admin_user)
     page = client.post("/admin/station/apitoken/add/", {"user": admin_user.pk, "name": "desk"}, follow=True)
-    shown = page.content.decode().partition("shown only this once: ")[2].split("<")[0].strip()
+    shown = page.content.decode().partition("it is shown only once: ")[2].split("<")[0].strip()
     row = ApiToken.objects.get()
     assert row.token_hash == tokens.hash_of(shown)
     assert shown not in client.get(f"/admin/station/apitoken/{row.pk}/change/").content.decode()
     assert tokens.user_of(shown) == admin_user
 
 
-def test_playlists_are_made_filled_changed_and_taken_away(house: Any, project: Any, make_member: Any) -> None:
-    """P-01, S-01, S-02, S-07: all items or none; what is foreign is not there; every fault in words."""
+def test_playlists_are_created_filled_changed_and_deleted(house: Any, project: Any, make_member: Any) -> None:
+    """P-01, S-01, S-02, S-07: all items or none; foreign objects are 404; every fault is explained."""
     caller = Caller(make_member(project, "operator"))
     own, foreign = house["own"], house["foreign"]
     assert caller.post("playlists/", {"name": "Evening", "project": "sport"}).status_code == 404
@@ -208,7 +208,7 @@ def test_playlists_are_made_filled_changed_and_taken_away(house: Any, project: A
     assert len(caller.get(path).json()["items"]) == 2, "nothing half-done"
     assert caller.send("patch", path, {"name": "Night"}).json()["name"] == "Night"
     assert caller.send("patch", path, {"on": "2026-11-17"}).status_code == 422
-    for far in ("9999-12-31", "0001-01-01"):  # the arithmetic of days ends there
+    for far in ("9999-12-31", "0001-01-01"):  # Python's dates end there
         answer = caller.send("patch", path, {"on": far, "channel": own["channels"].pk})
         assert (answer.status_code, "Give a day between" in answer.json()["detail"]) == (422, True)
         assert caller.get(f"channels/{own['channels'].pk}/as-run?day={far}").status_code == 422
@@ -224,8 +224,8 @@ def test_playlists_are_made_filled_changed_and_taken_away(house: Any, project: A
     assert AuditEntry.objects.filter(what="delete", who__endswith="(API)").exists()
 
 
-def test_channels_are_set_up_by_who_may(house: Any, project: Any, make_member: Any) -> None:
-    """P-01, S-01, S-05: an engineer, not an operator; the output's secret is sealed; one that was on air stays."""
+def test_channels_are_set_up_only_by_engineers(house: Any, project: Any, make_member: Any) -> None:
+    """P-01, S-01, S-05: an engineer, not an operator; the output's secret is sealed; a channel with history stays."""
     wanted = {"name": "Two", "project": project.slug, "playlist": house["own"]["playlists"].pk}
     wanted |= {"outputs": [{"type": "srt", "address": "srt://receiver.example:9000?passphrase=averysecretword"}]}
     assert Caller(make_member(project, "operator")).post("channels/", wanted).status_code == 404
@@ -249,10 +249,10 @@ def test_channels_are_set_up_by_who_may(house: Any, project: Any, make_member: A
     assert caller.send("delete", path).status_code == 204
 
 
-def test_a_change_of_one_thing_puts_nothing_else_back(
+def test_a_change_of_one_field_does_not_revert_others(
     house: Any, project: Any, make_member: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P-01, S-02: a program renames a channel in the moment somebody stops it; it stays stopped."""
+    """P-01, S-02: a client renames a channel at the moment someone stops it; it stays stopped."""
     channel = house["own"]["channels"]
     Channel.objects.filter(pk=channel.pk).update(is_wanted=True)
     really = Channel.full_clean
@@ -273,8 +273,10 @@ def test_a_change_of_one_thing_puts_nothing_else_back(
     assert Channel.objects.get(pk=channel.pk).state == "off_air"
 
 
-def test_what_is_needed_is_not_deleted_and_nobody_is_told_it_was(house: Any, project: Any, make_member: Any) -> None:
-    """S-02, P-01: a channel with lists of its own, and a list a channel plays."""
+def test_objects_in_use_are_not_deleted_and_the_audit_trail_does_not_say_so(
+    house: Any, project: Any, make_member: Any
+) -> None:
+    """S-02, P-01: a channel with its own playlists, and a playlist that a channel plays."""
     channel = house["own"]["channels"]
     Playlist.objects.create(name="Today", project=project, channel=channel, on=database_now().date())
     caller = Caller(make_member(project, "engineer"))
@@ -285,8 +287,8 @@ def test_what_is_needed_is_not_deleted_and_nobody_is_told_it_was(house: Any, pro
     assert not AuditEntry.objects.filter(what="delete").exists()
 
 
-def test_what_has_ended_cannot_be_extended(house: Any, project: Any, make_member: Any) -> None:
-    """S-07: in words, not as a fault of ours."""
+def test_an_ended_booking_cannot_be_extended(house: Any, project: Any, make_member: Any) -> None:
+    """S-07: with an explanation, not as a server error."""
     now = database_now()
     row = Booking(recorder=house["own"]["recorders"], state="completed", starts_at=now - timedelta(hours=2))
     row.ends_at = row.closes_at = now - timedelta(hours=1)

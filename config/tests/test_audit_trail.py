@@ -1,4 +1,4 @@
-"""Changes are on record (S-02)."""
+"""Changes are in the audit trail (S-02)."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from station.models import AuditEntry
 pytestmark = [pytest.mark.django_db]
 
 
-def test_a_change_is_on_record_with_before_and_after(admin_user: User, recorders: Any) -> None:
+def test_a_change_is_recorded_with_before_and_after(admin_user: User, recorders: Any) -> None:
     """S-02: who, what, before, after."""
     client = client_of(admin_user)
     data = form_data(recorders["news"], name="News cam 2", new_secret="")
@@ -24,7 +24,7 @@ def test_a_change_is_on_record_with_before_and_after(admin_user: User, recorders
     assert (entry.before, entry.after) == ({"name": "News cam"}, {"name": "News cam 2"})
 
 
-def test_deleting_is_on_record(admin_user: User, recorders: Any) -> None:
+def test_deleting_is_recorded(admin_user: User, recorders: Any) -> None:
     client = client_of(admin_user)
     url = reverse("admin:scheduling_recorder_delete", args=[recorders["news"].pk])
 
@@ -34,8 +34,8 @@ def test_deleting_is_on_record(admin_user: User, recorders: Any) -> None:
     assert AuditEntry.objects.get().before["name"] == "News cam"
 
 
-def test_changes_of_people_are_on_record(admin_user: User) -> None:
-    """S-02: rights are given to people, so who changes people is on record too."""
+def test_changes_of_users_are_recorded(admin_user: User) -> None:
+    """S-02: users have rights, so changes of users are recorded, too."""
     client = client_of(admin_user)
     data = {
         "username": "new",

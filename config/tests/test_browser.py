@@ -1,4 +1,4 @@
-"""A person at a real browser: logs in, starts the demo recorder, sees the picture move, stops it. On a real `up`."""
+"""A real browser on a real `manage.py up`: log in, start the demo recorder, watch the picture, stop it, and more."""
 
 import os
 import re
@@ -71,9 +71,9 @@ PAGES = [
 ]
 
 
-# A busy machine takes its time; what comes at once costs nothing.
+# Long, for a busy machine; what appears early costs no time.
 WAIT_MS = 90_000
-# On the dark phone only what differs there is looked at again: the colours.
+# On the dark phone only the colours are checked again: nothing else differs.
 WHAT_DIFFERS = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 
 
@@ -103,7 +103,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def logged_in(airlock: Airlock, chromium: Any) -> Any:
-    """The cookies of somebody who came in through the login page."""
+    """The cookies of a user who logged in on the login page."""
     context = chromium.new_context()
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()
@@ -134,7 +134,7 @@ def test_start_watch_and_stop_the_demo_recorder(airlock: Airlock, page: Any) -> 
     page.goto(f"{airlock.url}admin/scheduling/recorder/1/change/")
     page.locator('text="Start"').first.click()
     page.get_by_role("button", name="Start", exact=True).last.click()
-    page.get_by_text("records on local; first frame after").wait_for()
+    page.get_by_text("is recording on local (first frame after").wait_for()
 
     page.locator(".airlock-badge-yellow", has_text="recording").wait_for()
     still = page.locator("img.airlock-still")
@@ -155,20 +155,20 @@ def test_start_watch_and_stop_the_demo_recorder(airlock: Airlock, page: Any) -> 
 
 
 def at(page: Any, name: str, moment: datetime) -> None:
-    """Type a moment into the two fields of a form, in house time."""
+    """Type a date and time into the two fields of a form, in house time."""
     local = moment.astimezone(ZoneInfo("Europe/Berlin"))
     page.fill(f"[name={name}_0]", f"{local:%Y-%m-%d}")
     page.fill(f"[name={name}_1]", f"{local:%H:%M:%S}")
 
 
 def press(page: Any, name: str, submit: str) -> None:
-    """A button of the page, then the one of its dialog."""
+    """Press a button of the page, then the one of its dialog."""
     page.locator(f'text="{name}"').first.click()
     page.get_by_role("button", name=submit, exact=True).last.click()
 
 
 def test_book_clash_take_the_offered_slot_watch_it_record_extend_and_stop(airlock: Airlock, page: Any) -> None:
-    """R-12, R-13: the whole way of an operator."""
+    """R-12, R-13: everything an operator does with a booking."""
     add = f"{airlock.url}admin/scheduling/booking/add/"
     now = datetime.now(UTC).replace(microsecond=0)
     first_ends = now + timedelta(seconds=65)
@@ -188,7 +188,7 @@ def test_book_clash_take_the_offered_slot_watch_it_record_extend_and_stop(airloc
     page.locator("[name=_save]").click()
     page.get_by_text("Demo test pattern is taken by “Morning show”").wait_for()
     assert page.get_by_role("link", name=re.compile("See booking")).count() == 1
-    page.get_by_role("link", name=re.compile("Take 2")).click()
+    page.get_by_role("link", name=re.compile("Book 2")).click()
     page.wait_for_url("**/booking/add/?*")
     assert page.input_value("[name=title]") == "Late show"
     page.locator("[name=_save]").click()
@@ -211,8 +211,8 @@ def test_book_clash_take_the_offered_slot_watch_it_record_extend_and_stop(airloc
     page.get_by_text("stopping → completed").wait_for()
 
 
-def test_the_schedule_form_answers_while_one_types(airlock: Airlock, page: Any) -> None:
-    """The next ten and the change days, before anything is saved."""
+def test_the_schedule_form_shows_a_preview_while_typing(airlock: Airlock, page: Any) -> None:
+    """The next ten windows and the days of a clock change, before anything is saved."""
     page.goto(f"{airlock.url}admin/scheduling/schedule/add/")
     page.fill("[name=name]", "Night")
     page.select_option("[name=recorder]", label="Demo test pattern")
@@ -243,7 +243,7 @@ def test_a_wrong_address_is_explained_beside_its_field_and_nothing_is_stored(air
 
 
 def test_run_a_job_now_and_see_how_it_went(airlock: Airlock, page: Any) -> None:
-    """J-19: paused, run by hand all the same, the result on its page, resumed."""
+    """J-19: pause, run by hand while paused, see the result on its page, resume."""
     page.goto(f"{airlock.url}admin/jobs/job/")
     page.get_by_role("link", name="runs.retention").first.click()
     press(page, "Pause", "Pause")
@@ -260,7 +260,7 @@ def test_run_a_job_now_and_see_how_it_went(airlock: Airlock, page: Any) -> None:
 
 
 def test_start_the_demo_channel_watch_skip_pause_and_stop(airlock: Airlock, page: Any) -> None:
-    """P-01, P-02, P-10: the picture moves, the buttons do what they say, as-run tells."""
+    """P-01, P-02, P-10: the picture moves, the buttons work, as-run shows what happened."""
     page.goto(f"{airlock.url}admin/playout/playlist/1/change/")
     wait_until(lambda: _has_ready_clips(page), 120, "the demo's clips are made and ready", pause=2)
     page.goto(f"{airlock.url}admin/playout/channel/1/change/")
@@ -299,7 +299,7 @@ def test_start_the_demo_channel_watch_skip_pause_and_stop(airlock: Airlock, page
 
 
 def test_sort_a_playlist_by_hand_and_read_its_times(airlock: Airlock, page: Any) -> None:
-    """P-01, P-09: times and warnings follow what is typed and dragged; what is saved is what was seen."""
+    """P-01, P-09: times and warnings follow what is typed and dragged; that order is saved."""
     page.set_viewport_size({"width": 1900, "height": 1700})
     page.goto(f"{airlock.url}admin/playout/playlist/1/change/")
     wait_until(lambda: _has_ready_clips(page), 120, "the demo's clips are made and ready", pause=2)
@@ -310,7 +310,7 @@ def test_sort_a_playlist_by_hand_and_read_its_times(airlock: Airlock, page: Any)
     page.fill("#id_items-0-out_seconds", "2")
     page.fill("#id_items-0-in_seconds", "4")
     page.keyboard.press("Tab")
-    wait_until(lambda: "It ends before it begins." in times.inner_text(), 20, "nonsense is said beside the line")
+    wait_until(lambda: "It ends before it begins." in times.inner_text(), 20, "the fault is shown beside the line")
     page.fill("#id_items-0-in_seconds", "0")
     page.fill("#id_items-0-out_seconds", "")
     handle = page.locator("#items-group tbody.original").nth(2).locator("text=drag_indicator").bounding_box()
@@ -327,8 +327,8 @@ def test_sort_a_playlist_by_hand_and_read_its_times(airlock: Airlock, page: Any)
     assert _titles(page.locator("table.airlock-table")) == order
 
 
-def test_insert_a_clip_nobody_had_planned(airlock: Airlock, page: Any) -> None:
-    """P-01: now, cutting what is on; it stands in the list then."""
+def test_insert_a_clip_that_was_not_planned(airlock: Airlock, page: Any) -> None:
+    """P-01: inserted now, it cuts the item on air and is in the list afterwards."""
     page.goto(f"{airlock.url}admin/playout/channel/1/change/")
     press(page, "Start", "Start")
     page.get_by_text("Demo channel is on air from local.").wait_for()
@@ -345,7 +345,7 @@ def test_insert_a_clip_nobody_had_planned(airlock: Airlock, page: Any) -> None:
 
 
 def screenshots() -> Path:
-    """Where pictures of our pages are kept, to be looked at."""
+    """The folder for screenshots of the pages."""
     folder = Path(__file__).resolve().parents[2] / ".cache" / "screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -362,7 +362,7 @@ def _has_ready_clips(page: Any) -> bool:
 
 
 def _loaded(still: Any) -> Any:
-    """The address of what is shown, once it is a picture."""
+    """The address of the image, once it is loaded."""
     return still.evaluate("image => image.naturalWidth > 10 ? image.src : null") if still.count() else None
 
 
@@ -370,7 +370,7 @@ def _loaded(still: Any) -> Any:
 def test_no_page_has_an_accessibility_violation_or_a_console_error(
     airlock: Airlock, chromium: Any, logged_in: Any, scheme: str, width: int, tmp_path: Path
 ) -> None:
-    """Every page of ours, on a light desk and a dark phone; the pictures are kept under .cache/screenshots."""
+    """Every page, on a light desktop and a dark phone; screenshots are kept under .cache/screenshots."""
     from axe_playwright_python.sync_playwright import Axe
 
     shots = screenshots()

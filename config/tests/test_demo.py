@@ -1,4 +1,4 @@
-"""What a newcomer finds: made once, left alone afterwards, on Docker where an engine can really record."""
+"""Demo data: created once, not touched afterwards, on Docker if an engine can record."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from testing.engines import IMAGE
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_it_is_made_once_and_what_people_change_is_left_alone(settings: Any, monkeypatch: Any, tmp_path: Path) -> None:
+def test_it_is_created_once_and_changes_by_people_are_kept(settings: Any, monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr(data, "DOCKER_SOCKET", tmp_path / "no.sock")
     first = data.ensure_demo()
     Recorder.objects.filter(name="Demo test pattern").update(name="Renamed")
@@ -33,7 +33,7 @@ def test_it_is_made_once_and_what_people_change_is_left_alone(settings: Any, mon
 
 @pytest.mark.docker
 class TestWithDocker:
-    """On an engine of the tests."""
+    """On a test engine."""
 
     @pytest.fixture(params=["docker"])
     def engine(self, request: pytest.FixtureRequest, settings: Any, monkeypatch: Any) -> Any:
@@ -55,7 +55,7 @@ class TestWithDocker:
         assert started.is_good, started.text
         assert stop_now(recorder, by="anna").is_good
 
-    def test_an_engine_without_the_image_is_not(self, engine: Any, settings: Any) -> None:
+    def test_an_engine_without_the_image_is_not_used(self, engine: Any, settings: Any) -> None:
         settings.WORKER_IMAGE = "airlock-worker:absent"
 
         data.ensure_demo()

@@ -1,4 +1,4 @@
-"""Start and Stop as a person presses them in the admin, on a real Docker Engine, with no scheduler running."""
+"""Start and Stop pressed in the admin, on a real Docker Engine, without a scheduler."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def boss(admin_user: Any) -> Client:
 
 
 def press(client: Client, model: str, pk: int, button: str) -> str:
-    """Post the button's dialog, as the browser does; answers the page that follows."""
+    """Post the button's dialog, as the browser does; returns the page that follows."""
     url = reverse(f"admin:{model}_{button}", args=[pk])
     answer = client.post(url, {"_form_submitted": "on"})
     assert answer.status_code == 200, answer.status_code
@@ -33,21 +33,21 @@ def press(client: Client, model: str, pk: int, button: str) -> str:
 
 
 def running(node: Any) -> list[str]:
-    """What the engine itself says."""
+    """Running containers, as the engine reports them."""
     return sorted(node.engine.docker("ps", "--format", "{{.Names}}").stdout.split())
 
 
 def test_start_and_stop_of_a_recorder_reach_the_docker_socket(
     make_docker_node: Any, project: Any, boss: Client
 ) -> None:
-    """R-08, S-02, DESIGN 6: a container of ours per Start, none after Stop, a file that plays, two audit rows."""
+    """R-08, S-02: one container per Start, none after Stop, a file that can be played, two audit entries."""
     node = make_docker_node("a")
     recorder = Recorder.objects.create(
         name="Studio", project=project, source_type="test", picture_size="160x90", video_bitrate="200k"
     )
     asked = boss.get(reverse("admin:scheduling_recorder_start_detail", args=[recorder.pk]))
     assert asked.status_code in {200, 405}
-    assert (running(node), Booking.objects.count()) == ([], 0), "asking starts nothing"
+    assert (running(node), Booking.objects.count()) == ([], 0), "opening the dialog starts nothing"
 
     page = press(boss, "scheduling_recorder", recorder.pk, "start_detail")
 
@@ -74,7 +74,7 @@ def test_start_and_stop_of_a_recorder_reach_the_docker_socket(
 def test_start_and_stop_of_a_channel_reach_the_docker_socket(
     make_docker_node: Any, project: Any, boss: Client, settings: Any
 ) -> None:
-    """P-01, S-02: the same for playout: on air from the container, off air without it, and a file that plays."""
+    """P-01, S-02: the same for playout: on air from the container, off air without it, a file that can be played."""
     settings.WORKER_PREVIEW = False
     node = make_docker_node("a")
     settings.RECORDINGS_DIR = Path(node.media_dir)

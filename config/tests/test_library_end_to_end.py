@@ -1,4 +1,4 @@
-"""From a rule to a picture in the browser: recorded in Docker, interrupted twice, processed, delivered, played."""
+"""A scheduled recording from start to browser: recorded in Docker, interrupted twice, processed, delivered, played."""
 
 import json
 import os
@@ -38,7 +38,7 @@ told = json.loads({told!r})
 Schedule.objects.update(is_paused=True)
 node = Node.objects.create(name="engine", address=told["engine"], media_dir=told["media"], labels="engine",
                            control_port_from=told["ports"])
-project = Project.objects.create(name="Evening", slug="evening")  # the demo's own clips go to no MAM of ours
+project = Project.objects.create(name="Evening", slug="evening")  # not the demo: its clips are not delivered
 recorder = Recorder.objects.create(name="Counted", project=project, source_type="udp",
                                    address=f"udp://127.0.0.1:{{told['udp']}}", node_labels="engine")
 destination = Destination(name="MAM", project=project, config={{"base_url": told["mam"], "media": "upload"}})
@@ -67,7 +67,7 @@ def airlock(tmp_path: Path, monkeypatch: Any) -> Iterator[Airlock]:
 
 
 class Rows:
-    """A look into Airlock's own database."""
+    """Reads Airlock's database."""
 
     def __init__(self, data_dir: Path) -> None:
         found = EmbeddedServer(data_dir / "postgres").django_settings()
@@ -84,7 +84,7 @@ class Rows:
 
 
 def kill_recording(name: str) -> None:
-    """kill -9 of the ffmpeg that writes this recording, wherever it runs."""
+    """kill -9 of the ffmpeg that writes this recording, in a container or not."""
     found = [int(path.name) for path in Path("/proc").glob("[0-9]*") if _records(int(path.name), name)]
     assert len(found) == 1, found
     os.kill(found[0], signal.SIGKILL)
@@ -99,7 +99,7 @@ def moment(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def test_a_rule_becomes_a_picture_in_the_browser(
+def test_a_scheduled_recording_is_delivered_and_plays_in_the_browser(
     airlock: Airlock,
     get_engine: Any,
     control_ports: int,
@@ -124,7 +124,7 @@ def test_a_rule_becomes_a_picture_in_the_browser(
 
 
 def record_with_two_kills(rows: Rows, airlock: Airlock) -> tuple[Any, Any]:
-    # By name: the demo's own windows are planned at leisure beside ours and may come after it.
+    # By name: bookings of the demo's schedule exist as well.
     query = """SELECT b.state, b.file_name, b.id, b.errors FROM scheduling_booking b
                JOIN scheduling_recorder r ON r.id = b.recorder_id WHERE r.name = 'Counted'"""
     wait_until(lambda: is_recording(rows.one(query), airlock), 90, f"it records; {airlock.log}", pause=0.5)
@@ -137,7 +137,7 @@ def record_with_two_kills(rows: Rows, airlock: Airlock) -> tuple[Any, Any]:
         enough = rows.one(query_frames)[0] + 10 * RATE
         wait_until(lambda wanted=enough: rows.one(query_frames)[0] >= wanted, 40, "ten more seconds", pause=0.2)
         kill_recording(name)
-        wait_until(lambda wanted=number: rows.one(query_parts)[0] == wanted + 1, 15, "a new part is on record")
+        wait_until(lambda wanted=number: rows.one(query_parts)[0] == wanted + 1, 15, "there is a new part")
     wanted = f"SELECT state FROM assets_asset WHERE booking_id = {booking}"
     wait_until(lambda: rows.one(wanted)[0] in {"ready", "partial", "error"}, 120, "it is processed", pause=0.5)
     asset = rows.one(
@@ -159,7 +159,7 @@ def is_recording(booking: Any, airlock: Airlock) -> bool:
 
 
 def check_gaps(asset: Any, parts: list[str], began_at: float, media: Path) -> None:
-    """The truth is in the pictures: which numbers are there, and when they were sent."""
+    """Compare the gaps with the frame numbers in the picture and with the times they were sent."""
     _, state, gaps, completeness, wanted_from, wanted_until, error = asset
     assert state in {"ready", "partial"}, error
     assert len(parts) == 3
@@ -180,7 +180,7 @@ def check_gaps(asset: Any, parts: list[str], began_at: float, media: Path) -> No
 
 
 def check_delivery(rows: Rows, mam: Mam, asset: Any) -> None:
-    """Five failures, then once."""
+    """Five failed attempts, then delivered once."""
     query = f"SELECT state, attempts, external_id FROM assets_delivery WHERE asset_id = {asset[0]}"
     wait_until(lambda: (rows.one(query) or [""])[0] == "delivered", 120, "the MAM has it", pause=0.5)
     assert rows.one(query) == ("delivered", 6, "mam-1")
@@ -211,5 +211,5 @@ def watch_in_browser(airlock: Airlock, chromium: Any, asset: Any) -> None:  # no
     bar = page.locator("[data-bar]")
     box = bar.bounding_box()
     bar.click(position={"x": box["width"] * 0.9, "y": 5})
-    wait_until(lambda: video.evaluate("video => video.currentTime") > 25, 10, "a click on the bar goes there")
+    wait_until(lambda: video.evaluate("video => video.currentTime") > 25, 10, "a click on the bar seeks")
     context.close()

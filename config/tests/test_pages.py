@@ -1,4 +1,4 @@
-"""Every admin page renders for who may see it, health needs no login, and dates carry their zone."""
+"""Every admin page renders, health needs no login, and times are shown with their zone."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,7 +31,7 @@ MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
 
 @pytest.fixture
 def one_of_each(project: Any, admin_user: User) -> None:
-    """A row of every model, so that each page has something to show."""
+    """One row of every model, so that each page has something to show."""
     now = timezone.now()
     node = Node.objects.create(name="n1", address="process", media_dir="/media")
     port = Port.objects.create(node=node, kind="decklink", number=0)
@@ -107,21 +107,21 @@ def test_list_and_object_pages_render(model: Any, one_of_each: None, admin_user:
     assert client.get(reverse(f"admin:{name}_history", args=[row.pk])).status_code == 200
 
 
-def test_an_object_that_is_not_there_is_404(admin_user: User) -> None:
+def test_an_object_that_does_not_exist_is_404(admin_user: User) -> None:
     client = Client()
     client.force_login(admin_user)
     assert client.get(reverse("admin:scheduling_recorder_change", args=[4711])).status_code == 404
 
 
 def test_health_needs_no_login_and_takes_no_post() -> None:
-    """J-23's ground."""
+    """J-23: health for load balancers."""
     for path in ("/healthz", "/readyz"):
         answer = Client().get(path)
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
         assert Client().post(path).status_code == 405
 
 
-def test_moments_are_shown_in_house_time_with_the_zone(admin_user: User, project: Any) -> None:
+def test_times_are_shown_in_house_time_with_the_zone(admin_user: User, project: Any) -> None:
     moment = datetime(2026, 7, 1, 18, 0, tzinfo=UTC)
     recorder = Recorder.objects.create(name="Cam", project=project, source_type="test")
     audit.record("anna", "change", recorder)

@@ -1,4 +1,4 @@
-"""What the leader asks on every tick costs what is due, not what is stored."""
+"""The cost of the leader's query on every tick depends on what is due, not on what is stored."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -28,7 +28,7 @@ SELECT %(job)s, '', %(at)s + n * interval '1 s', '', '', 'queue', 0, n, %(state)
 
 @pytest.fixture
 def much(project: Any) -> None:
-    """Thousands of runs that wait, in every way they can wait, and of finished and deliverable assets."""
+    """Thousands of runs in every waiting state, and thousands of finished and delivered assets."""
     now = database_now()
     later = now + timedelta(days=1)
     with connection.cursor() as cursor:
@@ -62,8 +62,8 @@ def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes_of(child)
 
 
-def test_no_step_reads_what_is_stored_to_say_when_it_is_due(much: None) -> None:
-    """R-01: the tick of an idle house is cheap, however much it holds."""
+def test_no_step_scans_stored_rows_to_find_out_when_it_is_due(much: None) -> None:
+    """R-01: an idle tick is cheap, however much is stored."""
     greedy: dict[str, list[tuple[str, str | None, float]]] = {}
     for path in settings.SCHEDULER_STEPS:
         with connection.cursor() as cursor:

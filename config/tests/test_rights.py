@@ -30,7 +30,7 @@ def change_url(recorder: Recorder) -> str:
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "engineer"])
-def test_lists_hold_only_what_is_yours(role: str, project: Project, recorders: Any, make_member: Any) -> None:
+def test_lists_contain_only_the_user_s_projects(role: str, project: Project, recorders: Any, make_member: Any) -> None:
     """S-01."""
     client = client_of(make_member(project, role))
 
@@ -82,7 +82,7 @@ def test_a_viewer_may_look_but_not_change(
 def test_an_engineer_cannot_move_a_recorder_into_a_foreign_project(
     project: Project, sport: Project, recorders: Any, make_member: Any
 ) -> None:
-    """S-01: foreign keys offer and accept only your own."""
+    """S-01: foreign keys offer and accept only objects of the user's projects."""
     client = client_of(make_member(project, "engineer"))
     page = client.get(change_url(recorders["news"])).content.decode()
     assert "Sport" not in page
@@ -137,8 +137,8 @@ def test_people_projects_and_routes_are_for_administrators(role: str, project: P
     assert client.get(reverse("admin:station_project_add")).status_code == 403
 
 
-def test_live_pieces_need_a_login_and_the_right(project: Project, recorders: Any, make_member: Any) -> None:
-    """A-09's ground: pictures too."""
+def test_live_fragments_need_a_login_and_the_permission(project: Project, recorders: Any, make_member: Any) -> None:
+    """A-09: pictures, too."""
     url = reverse("recorder-now", args=[recorders["sport"].pk])
     assert Client().get(url).status_code == 302
     assert client_of(make_member(project, "engineer")).get(url).status_code == 404
@@ -196,7 +196,7 @@ def test_a_foreign_channel_is_404_in_every_form(project: Project, sport: Project
 
 
 @pytest.mark.parametrize(("role", "status"), [("viewer", 403), ("operator", 200)])
-def test_only_who_may_operate_starts_a_channel(role: str, status: int, project: Project, make_member: Any) -> None:
+def test_only_operators_can_start_a_channel(role: str, status: int, project: Project, make_member: Any) -> None:
     """S-01, S-02: POST by an operator; a GET changes nothing."""
     channel = Channel.objects.create(name="News one", project=project)
     client = client_of(make_member(project, role))
@@ -227,7 +227,7 @@ def test_every_page_a_role_may_open_opens_and_shows_nothing_foreign(
 
 
 def test_workloads_and_reservations_belong_to_their_project(project: Project, sport: Project, make_member: Any) -> None:
-    """S-01: what a machine runs for another project is that project's affair."""
+    """S-01: users of other projects do not see them."""
     node = Node.objects.create(name="n", address="process", media_dir="/m")
     now = timezone.now()
     for number, owner in enumerate((project, sport, None)):
@@ -251,7 +251,7 @@ def test_workloads_and_reservations_belong_to_their_project(project: Project, sp
     assert "work-nobody" not in page
 
 
-def test_what_has_history_is_switched_off_not_deleted(admin_user: User, recorders: Any) -> None:
+def test_objects_with_history_are_switched_off_not_deleted(admin_user: User, recorders: Any) -> None:
     now = timezone.now()
     book(recorders["news"], now, now + timedelta(hours=1), now=now)
     client = client_of(admin_user)

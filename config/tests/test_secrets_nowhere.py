@@ -1,4 +1,4 @@
-"""A secret planted in an address is found nowhere: ps, docker inspect, logs, the database's dump, any page (S-05)."""
+"""A secret in an address appears nowhere: not in ps, docker inspect, logs, a database dump or any page (S-05)."""
 
 import subprocess
 from pathlib import Path
@@ -30,7 +30,7 @@ def node(any_node: Any) -> Any:
 
 
 def command_lines_and_environments() -> bytes:
-    """Everything `ps auxe` can show of this machine, but for the sender, who has to know the secret."""
+    """Everything `ps auxe` can show of this machine, except for the sender, which has to know the secret."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -66,7 +66,7 @@ def dump() -> str:
     return done.stdout
 
 
-def test_a_planted_secret_is_found_nowhere(
+def test_a_secret_in_an_address_appears_nowhere(
     node: Any, project: Any, admin_user: User, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     port = free_port()
@@ -104,7 +104,7 @@ def test_a_planted_secret_is_found_nowhere(
                 assert SECRET not in inspected
                 logs = node.engine.docker("logs", name)
                 assert SECRET not in logs.stdout + logs.stderr
-    # The sender is gone: ffmpeg complains about the address, and that complaint is stored and shown.
+    # The sender is gone: ffmpeg's error message names the address, and it is stored and shown.
     workload = Workload.objects.get()
 
     def has_complained() -> bool:

@@ -1,4 +1,4 @@
-"""Settings: every variable is documented, defaults are safe, and nonsense is refused at start."""
+"""Settings: every variable is documented, defaults are safe, and wrong values are refused at start."""
 
 import ast
 import os
@@ -33,7 +33,7 @@ def test_the_example_lists_every_variable_and_no_other() -> None:
 
 
 def test_nothing_else_reads_the_environment() -> None:
-    """STYLE: settings are read in config/settings.py only (the worker, a process runtime and `up` pass theirs on)."""
+    """Settings are read in config/settings.py only (the worker, the process runtime and `up` pass theirs on)."""
     allowed = {
         "config/settings.py",
         "config/embedded_postgres.py",
@@ -67,11 +67,11 @@ def run_check(tmp_path: Path, *args: str, **environment: str) -> "subprocess.Com
     [
         ("HOUSE_TIME_ZONE", "Berlin", "not an IANA time zone"),
         ("HOUSE_TIME_ZONE", "localtime", "not an IANA time zone"),
-        ("SEALING_KEYS", "too-short", "A key in SEALING_KEYS is not usable"),
+        ("SEALING_KEYS", "too-short", "A key in SEALING_KEYS is not valid"),
         ("DATABASE_URL", "sqlite:///x.db", "Airlock needs PostgreSQL"),
     ],
 )
-def test_nonsense_is_refused_at_start(tmp_path: Path, name: str, value: str, complaint: str) -> None:
+def test_wrong_values_are_refused_at_start(tmp_path: Path, name: str, value: str, complaint: str) -> None:
     """S-07."""
     done = run_check(tmp_path, "--database", "default", **{name: value})
     assert done.returncode != 0

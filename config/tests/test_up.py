@@ -1,4 +1,4 @@
-"""`manage.py up` as a newcomer meets it: comes up, says where, refuses clearly, stops what it should, and only that."""
+"""`manage.py up`: it starts, prints address and login, refuses clearly, and stops only what it should."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airlock]:
 
 @pytest.fixture
 def airlock(house: Airlock) -> Airlock:
-    """Up, whatever the test before did to it."""
+    """A running Airlock, whatever the test before did to it."""
     if house.process is None or house.process.poll() is not None:
         house.start()
     wait_until(house.is_healthy, 60, "it answers")
@@ -57,7 +57,7 @@ def postgres_pids(data_dir: Path) -> list[int]:
 
 
 def test_it_comes_up_answers_without_login_and_prints_the_password_once(airlock: Airlock) -> None:
-    """The first test here: it meets the first run of the folder."""
+    """This must be the first test: it needs the first run of the folder."""
     assert airlock.is_healthy()
     assert airlock.text().count("with the password") == 1
     password = airlock.password()
@@ -82,24 +82,26 @@ def test_ctrl_c_stops_web_and_database_but_not_the_recording(airlock: Airlock) -
     assert airlock.stop(signal.SIGINT) == 0
 
     size = path.stat().st_size
-    wait_until(lambda: path.stat().st_size > size + 50_000, 20, "the recording goes on with nobody else there")
+    wait_until(lambda: path.stat().st_size > size + 50_000, 20, "the recording continues without the other processes")
     airlock.start()
     stopped = airlock.manage("stop_recording", "Demo test pattern")
     assert stopped.returncode == 0, stopped.stderr
     assert "in 1 part," in stopped.stdout
 
 
-def test_a_second_one_on_the_same_folder_is_refused_in_words(airlock: Airlock) -> None:
+def test_a_second_one_on_the_same_folder_is_refused_with_an_explanation(airlock: Airlock) -> None:
     other = Airlock(airlock.data_dir)
 
     refused = other.manage("up", "--port", str(other.port))
 
     assert refused.returncode == 1
-    assert f"Airlock already runs from this folder (process {airlock.process.pid}, {airlock.url})" in refused.stderr
+    assert (
+        f"Airlock is already running from this folder (process {airlock.process.pid}, {airlock.url})" in refused.stderr
+    )
     assert airlock.is_healthy()
 
 
-def test_a_taken_port_is_said_in_words(tmp_path: Path) -> None:
+def test_a_taken_port_is_explained(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -127,7 +129,7 @@ def test_a_killed_child_is_started_again(airlock: Airlock, victim: str) -> None:
 
 
 def test_kill_9_of_everything_leaves_nothing_to_clean_by_hand(airlock: Airlock) -> None:
-    """The next start finds a crashed database and simply goes on."""
+    """The next start recovers the crashed database."""
     kids = children_of(airlock.process.pid)
     [postmaster] = [
         pid for pid in postgres_pids(airlock.data_dir) if re.search(r"bin/postgres\b.* -D", command_of(pid))
@@ -135,7 +137,7 @@ def test_kill_9_of_everything_leaves_nothing_to_clean_by_hand(airlock: Airlock) 
     airlock.process.kill()
     os.kill(postmaster, signal.SIGKILL)
     airlock.process.wait()
-    wait_until(lambda: not any(is_alive(pid) for pid in kids), 30, "its children go with it")
+    wait_until(lambda: not any(is_alive(pid) for pid in kids), 30, "its children end with it")
 
     airlock.start()
 
@@ -143,7 +145,7 @@ def test_kill_9_of_everything_leaves_nothing_to_clean_by_hand(airlock: Airlock) 
 
 
 def test_a_killed_database_is_started_again(airlock: Airlock) -> None:
-    """PostgreSQL is not our child, but it is looked after."""
+    """PostgreSQL is not a child process of `up`, but `up` keeps it running."""
     [postmaster] = [
         pid for pid in postgres_pids(airlock.data_dir) if re.search(r"bin/postgres\b.* -D", command_of(pid))
     ]
@@ -170,14 +172,14 @@ def test_a_copied_example_of_the_settings_changes_nothing(tmp_path: Path) -> Non
         (["--host", "192.0.2.1"], "Choose another address"),
     ],
 )
-def test_what_cannot_be_listened_on_is_said_in_words(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+def test_an_address_that_cannot_be_used_is_explained(tmp_path: Path, arguments: list[str], sentence: str) -> None:
     refused = Airlock(tmp_path / "data").manage("up", *arguments)
     assert refused.returncode == 1
     assert sentence in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-def test_a_folder_that_cannot_be_used_is_said_in_words(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_used_is_explained(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
     refused = Airlock(tmp_path / "data").manage("up")
     assert refused.returncode == 1
@@ -198,7 +200,7 @@ def test_the_database_is_shared_by_commands_and_stopped_by_the_last(tmp_path: Pa
     ]
     outputs = [command.communicate(timeout=120)[0].decode() for command in commands]
 
-    # Two migrates at once may collide inside of Django; the server must not mind.
+    # Two migrates at once may collide inside Django; the server must keep running.
     assert 0 in [command.returncode for command in commands], outputs
     wait_until(lambda: not postgres_pids(airlock.data_dir), 20, "the last one stops the server")
 

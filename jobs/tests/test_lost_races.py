@@ -73,7 +73,7 @@ def test_a_job_somebody_else_paused_or_resumed_first_is_not_claimed(
 
     assert claimed() == []
     assert AuditEntry.objects.get().result == "nothing"
-    assert "by somebody else" in page
+    assert "by someone else" in page
     job.refresh_from_db()
     assert job.paused_by == by
 

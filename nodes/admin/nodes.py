@@ -1,4 +1,4 @@
-"""Nodes: address, room, state; check, drain and open them."""
+"""Admin of nodes: address, disk space, state; check, drain and undrain."""
 
 from typing import Any
 
@@ -36,18 +36,18 @@ class NodeAdmin(Operated, MachineAdmin):
     fieldsets = [
         (None, {"fields": ["name", "address", "media_dir", "seen_dir", "labels", "max_workloads", "is_draining"]}),
         ("Media worker", {"fields": ["control_host", "control_port_from", "control_port_count", "network"]}),
-        ("Seen", {"fields": ["state_shown", "engine_version", "room", "last_seen_at", "last_error"]}),
+        ("Observed", {"fields": ["state_shown", "engine_version", "room", "last_seen_at", "last_error"]}),
     ]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """A node that has worked keeps its history: it is drained, not deleted."""
+        """A node with workloads is drained instead, so that its history stays."""
         if obj is not None and Workload.objects.filter(node=obj).exists():
             return False
         return super().has_delete_permission(request, obj)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        # Whoever checks a process node next takes it as its own: the way to move one.
+        # The machine that checks a process node next becomes its home: this is how to move one to another machine.
         Node.objects.filter(pk=obj.pk).update(process_home="")
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
@@ -63,7 +63,7 @@ class NodeAdmin(Operated, MachineAdmin):
     def drain_shown(self, obj: Node) -> SafeString:
         return badge("draining", "amber") if obj.is_draining else badge("open", "green")
 
-    @display(description="Room", ordering="free_bytes")
+    @display(description="Disk space", ordering="free_bytes")
     def room(self, obj: Node) -> str:
         if obj.free_bytes is None:
             return "–"

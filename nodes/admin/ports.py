@@ -1,4 +1,4 @@
-"""Ports of nodes, and who has them reserved when."""
+"""Admin of the ports of nodes and of their reservations."""
 
 from django.contrib import admin
 

@@ -1,4 +1,4 @@
-"""Workloads: what runs where, what is wanted, and how each one ended."""
+"""Admin of workloads: what runs where, what is wanted, and how each one ended. Read-only."""
 
 from django.contrib import admin
 from django.utils.safestring import SafeString

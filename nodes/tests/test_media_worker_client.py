@@ -82,12 +82,12 @@ def test_an_answer_with_the_right_owner_and_generation_is_accepted(worker: Any) 
 @pytest.mark.parametrize(
     ("answer", "status", "words"),
     [
-        ({"owner": "channel:2", "generation": 1}, 200, "somebody else answers there: channel:2, generation 1"),
-        ({"owner": "channel:1", "generation": 2}, 200, "somebody else answers there: channel:1, generation 2"),
-        ({"frames": 7}, 200, "makes no sense"),
-        ([], 200, "makes no sense"),
-        (b"<html>", 200, "makes no sense"),
-        (b"", 200, "makes no sense"),
+        ({"owner": "channel:2", "generation": 1}, 200, "another workload answers there: channel:2, generation 1"),
+        ({"owner": "channel:1", "generation": 2}, 200, "another workload answers there: channel:1, generation 2"),
+        ({"frames": 7}, 200, "cannot be read"),
+        ([], 200, "cannot be read"),
+        (b"<html>", 200, "cannot be read"),
+        (b"", 200, "cannot be read"),
         ({"owner": "channel:1", "generation": 1}, 500, "answered 500"),
         (b"x" * (ANSWER_LIMIT_BYTES + 1), 200, "too long"),
     ],

@@ -1,4 +1,4 @@
-"""HTTP calls to a media worker: limited in time and size; an answer counts only if it names the right workload."""
+"""HTTP calls to a media worker, limited in time and size. An answer counts only if it names the right workload."""
 
 import http.client
 import json
@@ -16,12 +16,12 @@ from worker.wire.commands import Command, End
 from worker.wire.status import CaptureStatus, S, WorkerStatus, kind_of
 
 ANSWER_LIMIT_BYTES = 4 * 1024 * 1024
-# Closed parts are told a few times over, should a look have been lost; then they are not asked for any more.
+# A media worker reports closed parts in several answers, in case one is lost. Older parts are not asked for again.
 PARTS_AGAIN = 10
 
 
 class Named(Protocol):
-    """An answer says which workload it comes from."""
+    """An answer that says which workload it comes from."""
 
     @property
     def owner(self) -> str: ...
@@ -34,11 +34,11 @@ N = TypeVar("N", bound=Named)
 
 
 class WorkerSilent(Exception):
-    """No answer, a wrong answer, or an answer from somebody else."""
+    """No answer, an unreadable answer, or an answer from another workload."""
 
 
 class WorkerHangs(WorkerSilent):
-    """Nothing came within the time: neither an answer nor a refusal."""
+    """The time ran out without an answer or a refused connection."""
 
 
 @dataclass(frozen=True)
@@ -77,50 +77,50 @@ def _read(workload: Workload, reply: Reply, kind: type[N]) -> N:
     try:
         answer = codec.loads(kind, reply.body)
     except codec.WireError as error:
-        raise WorkerSilent(f"the answer makes no sense: {error}") from error
+        raise WorkerSilent(f"the answer cannot be read: {error}") from error
     if (answer.owner, answer.generation) != (workload.owner, workload.generation):
-        raise WorkerSilent(f"somebody else answers there: {answer.owner}, generation {answer.generation}")
+        raise WorkerSilent(f"another workload answers there: {answer.owner}, generation {answer.generation}")
     return answer
 
 
 def fetch_status(workload: Workload, seconds: float | None = None) -> WorkerStatus:
-    """Its status, of the type its program answers."""
+    """The status of the media worker, in the type of its program."""
     known = _closed_parts(workload) - PARTS_AGAIN
     path = f"/status?parts_after={known}" if known > 0 else "/status"
     return _read(workload, _call(workload, "GET", path, seconds=seconds), kind_of(workload.program))
 
 
 def _closed_parts(workload: Workload) -> int:
-    """The number up to which every part of its recording is known and will not change."""
+    """The number of the last part that is known and will not change."""
     parts = workload.status(CaptureStatus).parts
     return max((part.number for part in parts if part.ended_at), default=0)
 
 
 def send_end(workload: Workload, ends_at: datetime) -> WorkerStatus:
-    """Tell the media worker when to end by itself; returns its status after that."""
+    """Send the media worker a new end time; returns its status afterwards."""
     return tell(workload, End(ends_at), kind_of(workload.program))
 
 
 def fetch(workload: Workload, path: str, kind: type[N]) -> N:
-    """Any other answer of its program."""
+    """Any other answer of the media worker."""
     return _read(workload, _call(workload, "GET", path), kind)
 
 
 class WorkerRefused(Exception):
-    """It understood and said no; the text says why."""
+    """The media worker refused the command; the text says why."""
 
 
 def tell(workload: Workload, command: Command, kind: type[S]) -> S:
-    """Send a command; returns the status after it."""
+    """Send a command; returns the status afterwards."""
     reply = _call(workload, "POST", command.path, codec.dumps(command).encode())
     if reply.status == http.client.BAD_REQUEST:
         try:
             raise WorkerRefused(str(json.loads(reply.body)["error"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise WorkerSilent("the answer makes no sense") from error
+            raise WorkerSilent("the answer cannot be read") from error
     return _read(workload, reply, kind)
 
 
 def fetch_preview(workload: Workload, name: str) -> Reply:
-    """A file of the worker's preview (`frame.jpg`, `index.m3u8`, a segment)."""
+    """A file of the media worker's preview (`frame.jpg`, `index.m3u8`, a segment)."""
     return _call(workload, "GET", f"/preview/{name}")

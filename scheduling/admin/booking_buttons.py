@@ -8,7 +8,7 @@ from station.admin.buttons import BulkAction, Button
 
 
 def _extension(minutes: int) -> Button:
-    """Let a booking end so many minutes later."""
+    """A button that lets a booking end so many minutes later."""
     return Button(
         extend_booking,
         "more_time",
@@ -41,10 +41,10 @@ BUTTONS = [
     Button(
         skip,
         "event_busy",
-        "Skip this one?",
-        "Only this one is left out; the schedule goes on. It can be restored.",
+        "Skip this booking?",
+        "Only this booking is skipped; the schedule continues. It can be restored.",
     ),
-    Button(restore, "undo", "Restore it?", "It is planned again, if the recorder is still free then."),
+    Button(restore, "undo", "Restore this booking?", "It is planned again if the recorder is still free at that time."),
     Button(
         cancel_booking,
         "cancel",
@@ -54,7 +54,7 @@ BUTTONS = [
         variant=ActionVariant.DANGER,
     ),
 ]
-# "Skipped" is a state of bookings, so what is not touched is "left as they are".
+# "Skipped" is a state of bookings, so rows without a change are reported as "left as they are".
 BULK_ACTIONS = [
     BulkAction(each, done, left="left as they are")
     for each, done in (

@@ -1,4 +1,4 @@
-"""What a booking's page and the list tell of it."""
+"""Columns and read-only fields of bookings in the admin."""
 
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ State = Booking.State
 
 
 class BookingFacts:
-    """Columns and read-only fields."""
+    """The displays of BookingAdmin; values only, no actions."""
 
     @display(description="Starts", ordering="starts_at")
     def starts_shown(self, obj: Booking) -> str:
@@ -63,7 +63,7 @@ class BookingFacts:
             ("opens", obj.opens_at),
             ("claimed", obj.claimed_at),
             ("dispatched", obj.dispatched_at),
-            ("worker up", obj.container_at),
+            ("media worker up", obj.container_at),
             ("first frame", obj.first_frame_at),
             ("first byte", obj.first_byte_at),
         ]
@@ -73,9 +73,9 @@ class BookingFacts:
     @display(description="Pre-flight")
     def preflight_shown(self, obj: Booking) -> SafeString | str:
         if not obj.preflight:
-            return f"first look {house_time(obj.next_preflight_at)}" if obj.next_preflight_at else "–"
+            return f"first check {house_time(obj.next_preflight_at)}" if obj.next_preflight_at else "–"
         rows = [f"{'✓' if each['is_good'] else '✗'} {each['name']}: {each['text']}" for each in obj.preflight]
-        return lines([*rows, f"looked {house_time(obj.preflight_at)}" if obj.preflight_at else ""])
+        return lines([*rows, f"checked {house_time(obj.preflight_at)}" if obj.preflight_at else ""])
 
     @display(description="Parts")
     def parts_shown(self, obj: Booking) -> SafeString | str:

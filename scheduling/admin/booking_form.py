@@ -1,6 +1,6 @@
-"""The form of a booking. It only checks; saving books (`BookingAdmin.save_model`).
+"""The form of a booking. It only checks; `BookingAdmin.save_model` books.
 
-A window that somebody takes between the check and the saving comes back on the form as an error (R-13).
+If the window is taken between the check and the saving, the form is shown again with an error (R-13).
 """
 
 from collections.abc import Callable
@@ -27,13 +27,13 @@ class NotSaved(Exception):
 
 
 class BookingForm(forms.ModelForm):
-    # What the person was shown goes along: only what she changed is changed, whatever others did meanwhile.
+    # The values that were shown are sent along: only fields that the person changed are saved, not what others changed.
     starts_at = forms.SplitDateTimeField(
         label="Starts", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True
     )
     ends_at = forms.SplitDateTimeField(label="Ends", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True)
     may_book: Callable[[Any], bool] = staticmethod(lambda recorder: True)
-    refused: Outcome | None = None  # saving this very form was refused a moment ago
+    refused: Outcome | None = None  # why saving this form was refused a moment ago
 
     class Meta:
         model = Booking
@@ -49,9 +49,9 @@ class BookingForm(forms.ModelForm):
         if ends_at <= starts_at:
             self.add_error("ends_at", "The end must come after the start.")
         elif ends_at - starts_at > MAX_LENGTH:
-            self.add_error("ends_at", "At most seven days.")
+            self.add_error("ends_at", "A booking can last at most seven days.")
         elif ends_at <= now and "ends_at" in self.changed_data:
-            self.add_error("ends_at", "That is past.")
+            self.add_error("ends_at", "The end is in the past.")
         if not self.errors:
             outcome = self._refusal(cleaned, now) or self.refused
             if outcome is not None:
@@ -60,7 +60,7 @@ class BookingForm(forms.ModelForm):
         return cleaned
 
     def _refusal(self, cleaned: dict[str, Any], now: datetime) -> Outcome | None:
-        """Why it cannot be saved as things stand, if so."""
+        """Why it cannot be saved now; None if it can."""
         try:
             if self.instance.pk is None:
                 self._check_new(cleaned["recorder"], cleaned["starts_at"], cleaned["ends_at"], now)
@@ -72,7 +72,7 @@ class BookingForm(forms.ModelForm):
 
     def _check_new(self, recorder: Recorder, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
         if not self.may_book(recorder):
-            raise making.BookingRefused("You may not book this recorder.")
+            raise making.BookingRefused("You don't have permission to book this recorder.")
         making.check_window(recorder, starts_at, ends_at, now=now)
 
     def _check_change(self, now: datetime) -> None:
@@ -88,10 +88,10 @@ class BookingForm(forms.ModelForm):
         return {name: self.cleaned_data[name] for name in names}
 
     def _post_clean(self) -> None:
-        """The booking is made by the one function that may: nothing is built from the fields here."""
+        """Do nothing: only `book` makes or changes a booking."""
 
     def save(self, commit: bool = True) -> Booking:
-        """Nothing yet: Django's admin asks for the object before it saves it."""
+        """Save nothing yet: Django's admin asks for the object before it saves it."""
         self.save_m2m = lambda: None  # type: ignore[method-assign]
         instance: Booking = self.instance
         return instance

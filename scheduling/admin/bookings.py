@@ -1,4 +1,4 @@
-"""Bookings: made by hand, changed while they run, stopped, cancelled, skipped and restored; and what became of them."""
+"""Admin of bookings: make and change them by hand, stop, cancel, skip and restore them, and see their outcome."""
 
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,7 @@ from station.admin.base import EventInline, MachineAdmin, VisibleFilter, who
 from station.admin.buttons import Operated
 
 State = Booking.State
-REFUSED = "_booking_refused"  # on the request: why saving the form was refused
+REFUSED = "_booking_refused"  # attribute of the request: why saving the form was refused
 
 
 class BookingEventInline(EventInline):
@@ -71,7 +71,7 @@ class BookingAdmin(BookingFacts, Operated, MachineAdmin):
         return [("State", {"fields": self.facts[:3]}), what, ("What happened", {"fields": self.facts[3:]})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Booking | None = None) -> list[str]:
-        """A planned one can be moved, a running one gets another end, an ended one is history."""
+        """A planned booking can be moved; a running one can get a new end; an ended one cannot be changed."""
         if obj is None:
             return []
         fixed = ["recorder"]
@@ -94,7 +94,7 @@ class BookingAdmin(BookingFacts, Operated, MachineAdmin):
         return Bound
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """From the link of an offered slot; a moment that cannot be read is left out."""
+        """Times from the link of an offered slot; a time that cannot be parsed is left out."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
         for name in ("starts_at", "ends_at"):
             try:
@@ -104,16 +104,16 @@ class BookingAdmin(BookingFacts, Operated, MachineAdmin):
         return initial
 
     def get_ordering(self, request: HttpRequest) -> list[str]:
-        """What is on and next reads like a running order; history reads backwards."""
+        """The first view lists oldest first, like a running order; all others newest first."""
         return ["starts_at", "id"] if is_first_look(request) else ["-starts_at", "-id"]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False  # what was to happen stays on record: skip or cancel it
+        return False  # bookings stay on record: skip or cancel them instead
 
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> Any:
-        """A window that was taken between the check and the saving: the form is shown again, with the reason."""
+        """If the window is taken between the check and the saving, show the form again with the reason."""
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except NotSaved as refusal:  # raised out of the transaction, which is rolled back with its audit entry
@@ -123,13 +123,13 @@ class BookingAdmin(BookingFacts, Operated, MachineAdmin):
             return super().changeform_view(request, object_id, form_url, extra_context)
 
     def save_model(self, request: HttpRequest, obj: Booking, form: Any, change: bool) -> None:
-        """The same action as the API's and the command's; it writes the audit entry."""
+        """Use the same action as the API and the command; it writes the audit entry."""
         booking = form.book(who(request))
         if padding.is_short_of_padding(booking):
-            messages.info(request, f"{padding.words(booking).capitalize()}: its neighbours need the rest.")
+            messages.info(request, f"{padding.words(booking).capitalize()}: the neighbouring bookings need the rest.")
 
     def sentence(self, request: HttpRequest, row: Booking, outcome: Outcome) -> str | SafeString:
-        """A refusal offers the next free slot."""
+        """Add the next free slot to a refusal."""
         if outcome.details.get("free_at"):
             return explain(outcome, row.recorder, row.ends_at - row.starts_at, row.title)
         return super().sentence(request, row, outcome)

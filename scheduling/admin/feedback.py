@@ -1,4 +1,4 @@
-"""Explaining a refused booking: who has the recorder, and a link to the next free slot (R-13)."""
+"""Explains a refused booking: which booking has the recorder, and a link to the next free slot (R-13)."""
 
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
@@ -13,7 +13,7 @@ from station.clock import house_time
 
 
 def explain(outcome: Outcome, recorder: Recorder, length: timedelta, title: str = "") -> SafeString:
-    """Why not, who has it, and a link to the form with the next free times filled in."""
+    """The reason, the booking in the way, and a link to the form with the next free slot filled in."""
     text = format_html("{}", outcome.text)
     if isinstance(outcome.target, Booking):
         url = reverse("admin:scheduling_booking_change", args=[outcome.target.pk])
@@ -22,12 +22,12 @@ def explain(outcome: Outcome, recorder: Recorder, length: timedelta, title: str 
     free_at: datetime | None = outcome.details.get("free_at")
     if free_at is not None:
         url = slot_url(recorder, free_at, free_at + length, title)
-        text = format_html('{} · <a class="underline" href="{}">Take {}</a>', text, url, house_time(free_at))
+        text = format_html('{} · <a class="underline" href="{}">Book {}</a>', text, url, house_time(free_at))
     return text
 
 
 def slot_url(recorder: Recorder, starts_at: datetime, ends_at: datetime, title: str) -> str:
-    """The form for a new booking with these times filled in; nothing is booked by following it."""
+    """Link to the form for a new booking with these times filled in; following it books nothing."""
     values = {"recorder": recorder.pk, "starts_at": starts_at.isoformat(), "ends_at": ends_at.isoformat()}
     if title:
         values["title"] = title

@@ -1,4 +1,4 @@
-"""Calendar links: one secret link per project, shown once, replaced by a new one at will."""
+"""Admin of calendar links: one secret link per project, shown once and replaceable."""
 
 from typing import Any
 
@@ -34,8 +34,8 @@ class CalendarFeedAdmin(Operated, StationAdmin):
             renew_link,
             "link",
             "Make a new link?",
-            "The old link ends. Calendars that use it must be given the new one.",
-            submit="Make it",
+            "The old link stops working. Calendars that use it need the new one.",
+            submit="Make a new link",
             name="renew",
             from_request=_address,
         ),

@@ -1,4 +1,4 @@
-"""Filters of the booking list: when, and what became of it."""
+"""Filters of the booking list: by time and by outcome."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ RECENT = timedelta(hours=2)
 
 
 def is_first_look(request: HttpRequest) -> bool:
-    """The list as one comes to it, nothing searched or filtered yet: what matters then is what is on now and next."""
+    """True if nothing is searched or filtered yet: the list then shows what is on now and next."""
     return not set(request.GET) - {"p", "o", "_changelist_filters"}
 
 
@@ -30,13 +30,13 @@ class WhenFilter(admin.SimpleListFilter):
         return list(words.items())
 
     def choices(self, changelist: Any) -> Any:
-        """The choice without a parameter is the first look, not everything."""
+        """The choice without a parameter is "Now and next", not all bookings."""
         first, *others = super().choices(changelist)
         yield {**first, "display": "Now and next"}
         yield from others
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Booking]) -> QuerySet[Booking]:
-        """By the house's days: whatever has a part of its window in that time."""
+        """Bookings whose window overlaps the chosen span; days are in house time."""
         now = timezone.now()
         midnight = now.astimezone(house_zone()).replace(hour=0, minute=0, second=0, microsecond=0)
         spans = {
@@ -68,7 +68,7 @@ class OutcomeFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [
             ("running", "Running"),
-            ("planned", "To come"),
+            ("planned", "Upcoming"),
             ("failed", "Failed or missed"),
             ("partial", "Partial"),
             ("not", "Did not happen"),

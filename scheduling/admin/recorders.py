@@ -1,4 +1,4 @@
-"""Recorders: what they capture, Start and Stop, what happens now."""
+"""Admin of recorders: source settings, Start and Stop, and what is happening now."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ class RecorderForm(forms.ModelForm):
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
         help_text="SRT passphrase (10 to 79 characters), RTMP stream key, or the password of an RTSP or HLS source. "
-        "Write-only; empty leaves the stored one as it is.",
+        "Write-only. Leave empty to keep the stored one.",
     )
     forget_secrets = forms.BooleanField(required=False, help_text="Delete the stored secrets of this recorder.")
 
@@ -103,7 +103,7 @@ class RecorderAdmin(Operated, StationAdmin):
         form = super().get_form(request, obj, change, **kwargs)
         if "address" in form.base_fields:
             examples = "; ".join(f"{kind.label}: {text}" for kind, text in EXAMPLES.items())
-            form.base_fields["address"].help_text = f"Secrets typed in here are sealed when you save. {examples}."
+            form.base_fields["address"].help_text = f"Secrets in the address are encrypted when you save. {examples}."
         return form
 
     def save_model(self, request: HttpRequest, obj: Recorder, form: Any, change: bool) -> None:
@@ -113,7 +113,7 @@ class RecorderAdmin(Operated, StationAdmin):
                 messages.warning(request, f"Its device or port is not free for {problem}")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """What has recorded keeps its history: it is switched off, not deleted."""
+        """A recorder with bookings is switched off instead, so that its history stays."""
         if obj is not None and Booking.objects.filter(recorder=obj).exists():
             return False
         return super().has_delete_permission(request, obj)
@@ -132,13 +132,13 @@ class RecorderAdmin(Operated, StationAdmin):
         try:
             return ", ".join(sorted(obj.secrets)).replace("_", " ") or "none"
         except CannotOpen as fault:
-            return f"{fault} Type them in again."
+            return f"{fault} Enter them again."
 
     @display(description="Now")
     def now(self, obj: Recorder) -> SafeString:
         inner = render_to_string("scheduling/recorder_now.html", now_context(obj))
         url = reverse("recorder-now", args=[obj.pk])
-        # The fragment is our own template's output, escaped there.
+        # The fragment comes from our own template, which escapes it.
         return format_html('<div hx-get="{}" hx-trigger="every 2s" hx-swap="innerHTML">{}</div>', url, mark_safe(inner))
 
     @display(description="Next")
@@ -154,4 +154,4 @@ class RecorderAdmin(Operated, StationAdmin):
             for row in rows
         )
         url = f"{reverse('admin:scheduling_booking_add')}?recorder={obj.pk}"
-        return format_html('{} <a class="underline" href="{}">Book it</a>', planned, url)
+        return format_html('{} <a class="underline" href="{}">New booking</a>', planned, url)

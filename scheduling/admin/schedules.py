@@ -1,4 +1,4 @@
-"""Schedules: the rule with its next ten windows beside it, pause and resume, and what an edit did to its bookings."""
+"""Admin of schedules: the rule with its next ten windows, pause and resume, and what an edit does to its bookings."""
 
 from typing import Any
 
@@ -126,7 +126,7 @@ class ScheduleAdmin(Operated, StationAdmin):
 
     @display(description="Next ten")
     def preview(self, obj: Schedule) -> SafeString:
-        """Asked again whenever the form changes, so that people see what they are about to save."""
+        """Reloaded whenever the form changes, so that people see what they are about to save."""
         inner = render_to_string("scheduling/schedule_preview.html", preview_context(obj if obj.pk else None))
         return format_html(
             '<div hx-get="{}" hx-include="closest form" hx-trigger="{}">{}</div>',
@@ -149,7 +149,9 @@ class ScheduleAdmin(Operated, StationAdmin):
     def delete_model(self, request: HttpRequest, obj: Schedule) -> None:
         count = discard(obj, database_now())
         super().delete_model(request, obj)
-        messages.info(request, f"{count} planned bookings went with it; what has begun or happened stays.")
+        messages.info(
+            request, f"{count} planned bookings were deleted with it. Bookings that have started or ended stay."
+        )
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
         for schedule in queryset:

@@ -29,7 +29,7 @@ from nodes.machines.call_pools import pools
 from nodes.workloads import reconcile
 from scheduling.leader.dispatch import Dispatcher
 from scheduling.leader.leader import Leader, NotLeading
-from scheduling.recording.lifecycle import begin
+from scheduling.recording.loop_step import begin
 from station.clock import database_now
 from station.term import Term
 

@@ -1,1 +1,1 @@
-"""A booking while it records: its life, its workload, its outcome, and what people do by hand."""
+"""Recording a booking: its states, its workload, its outcome, the pre-flight checks and the buttons."""

@@ -1,6 +1,6 @@
 """Start, Stop, Extend and Cancel by hand: write the intent, then drive that one booking in the same request.
 
-They work without any scheduler. With one, both take the same steps and the database lets only one of them do each.
+They work without a scheduler. With one, both try the same steps, and the database lets only one of them take each.
 """
 
 import time
@@ -18,7 +18,8 @@ from scheduling.bookings import changing
 from scheduling.bookings.controls import BEFORE, OPERATE
 from scheduling.bookings.making import BookingRefused, book
 from scheduling.models import Booking, Recorder
-from scheduling.recording.lifecycle import advance_and_tell, request_stop
+from scheduling.recording.lifecycle import request_stop
+from scheduling.recording.loop_step import advance_and_tell
 from station.actions import Outcome, action, changed_meanwhile, done, nothing, refused
 from station.clock import database_now, house_time, spoken
 from worker.wire.status import CaptureStatus
@@ -29,13 +30,13 @@ ENDING = (State.STOPPING, State.CANCELLING)
 
 
 def running_booking(recorder: Recorder) -> Booking | None:
-    """What this recorder is busy with now."""
+    """The booking that this recorder is busy with now."""
     return Booking.objects.active().filter(recorder=recorder).select_related("recorder", "recorder__project").first()
 
 
 @action("start", "Start", permission=OPERATE)
 def start_now(recorder: Recorder, *, now: datetime, by: str, length: timedelta | None = None) -> Outcome:
-    """Record from now on, at most RECORD_NOW_MAX; without a length at most until the next booking starts."""
+    """Record from now on, at most for RECORD_NOW_MAX; without a length, at most until the next booking starts."""
     if length is None:
         length = _until_next(recorder, now)
     length = min(length, settings.RECORD_NOW_MAX)
@@ -49,7 +50,10 @@ def start_now(recorder: Recorder, *, now: datetime, by: str, length: timedelta |
 
 
 def _until_next(recorder: Recorder, now: datetime) -> timedelta:
-    """As long as allowed, or as long as the next booking leaves; somebody at the button wants a picture now."""
+    """Until the next booking, or RECORD_NOW_MAX.
+
+    A gap shorter than SHORTEST is no use: the full length is asked for, and the refusal names the next booking.
+    """
     upcoming = Booking.objects.before_start().filter(recorder=recorder, starts_at__gt=now).order_by("starts_at").first()
     if upcoming is None or upcoming.starts_at - now < SHORTEST:
         return settings.RECORD_NOW_MAX
@@ -59,7 +63,7 @@ def _until_next(recorder: Recorder, now: datetime) -> timedelta:
 @action("start early", "Start now", permission=OPERATE, states=(State.PLANNED,))
 def start_early(booking: Booking, *, now: datetime, by: str) -> Outcome:
     """Start a planned booking at once instead of at its time; it keeps its end."""
-    with transaction.atomic():  # a refusal leaves its padding as it was
+    with transaction.atomic():  # a refusal must not change the padding
         Booking.objects.filter(pk=booking.pk, state=State.PLANNED).update(pad_before_seconds=0)
         changing.move_window(booking, now, booking.ends_at, now=now, by=by)
     _drive(booking, lambda: booking.state not in {*BEFORE, State.STARTING})
@@ -68,18 +72,18 @@ def start_early(booking: Booking, *, now: datetime, by: str) -> Outcome:
 
 @action("extend", "Extend", permission=OPERATE, states=(*BEFORE, *changing.RUNNING))
 def extend_booking(booking: Booking, *, now: datetime, by: str, minutes: float) -> Outcome:
-    """Let it end later, and tell its media worker in the same request: its old end may be seconds away."""
+    """Set a later end and send it to the media worker in the same request: the old end may be seconds away."""
     changing.extend(booking, minutes * 60, now=now, by=by)
     workload = workloads.latest(booking.owner)
     if workload is not None and not workload.is_over:
         reconcile(workload.pk)
     details = {"ends_at": booking.ends_at.isoformat()}
-    return done(f"{booking} ends {house_time(booking.ends_at)} now.", details=details)
+    return done(f"{booking} now ends {house_time(booking.ends_at)}.", details=details)
 
 
 @action("cancel", "Cancel", permission=OPERATE, states=(*BEFORE, *changing.RUNNING))
 def cancel_booking(booking: Booking, *, now: datetime, by: str) -> Outcome:
-    """If it runs, its media worker is stopped in the same request, as far as it answers in time. Files stay."""
+    """Cancel it. If it is running, its media worker is stopped in the same request, if it answers in time."""
     if not changing.cancel(booking, now=now, by=by):
         return changed_meanwhile(booking)
     if booking.state == State.CANCELLING:
@@ -102,7 +106,7 @@ def stop_booking(booking: Booking, *, now: datetime, by: str) -> Outcome:
 
 
 def _stop(booking: Booking, *, by: str) -> Outcome:
-    """Only our own move is a stop of ours. One that hangs since an earlier request is seen to its end."""
+    """Stop it, and say so only if this request did. A stop that was asked for earlier is followed to its end."""
     is_ours = booking.state in ENDING
     while booking.state not in ENDING:
         if booking.is_over or booking.state in BEFORE:
@@ -110,7 +114,7 @@ def _stop(booking: Booking, *, by: str) -> Outcome:
             return nothing(f"{booking} is not running: {word}.", target=booking, reason=word)
         is_ours = request_stop(booking, now=database_now(), by=by)
         if not is_ours:
-            booking.refresh_from_db()  # somebody moved it in this moment: look again, the stop stands
+            booking.refresh_from_db()  # its state has just changed: check again, the stop still applies
     _drive(booking, lambda: booking.is_over)
     outcome = _tell_stop(booking)
     return outcome if is_ours else nothing(f"It was being stopped already. {outcome.text}", target=booking)
@@ -118,7 +122,7 @@ def _stop(booking: Booking, *, by: str) -> Outcome:
 
 def _tell_stop(booking: Booking) -> Outcome:
     if not booking.is_over:
-        text = f"{booking} is told to stop; it has not confirmed it yet. Airlock keeps trying."
+        text = f"{booking} was asked to stop and has not confirmed it yet. Airlock keeps trying."
         return done(text, target=booking, needs_attention=True)
     more: dict[str, Any] = {"target": booking, "needs_attention": booking.state != State.COMPLETED}
     more["details"] = {"booking": booking.pk, "outcome": booking.state}
@@ -130,7 +134,7 @@ def _tell_stop(booking: Booking) -> Outcome:
 
 
 def _drive(booking: Booking, is_done: Callable[[], bool]) -> None:
-    """Reconcile and advance this one booking until it is where it should be or the person has waited enough."""
+    """Reconcile and advance this one booking until it is done, at most for MANUAL_WAIT_SECONDS."""
     deadline = time.monotonic() + settings.MANUAL_WAIT_SECONDS
     while True:
         advance_and_tell(booking, database_now())
@@ -148,13 +152,13 @@ def _drive(booking: Booking, is_done: Callable[[], bool]) -> None:
 
 
 def _clean_up(booking: Booking) -> None:
-    """Forget the ended containers at once, so that no scheduler is needed for a tidy node."""
+    """Remove the ended containers at once, so that it also happens without a scheduler."""
     for workload in Workload.objects.to_look_at().filter(owner=booking.owner):
         reconcile(workload.pk)
 
 
 def sentence(text: str) -> str:
-    """Closed with a full stop, so that another sentence can follow."""
+    """The text with a full stop at its end, so that another sentence can follow."""
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
@@ -168,7 +172,7 @@ def _tell_start(booking: Booking) -> Outcome:
         first = booking.first_frame_at or booking.starts_at
         took = max(0.0, (first - booking.starts_at).total_seconds())
         until = house_time(booking.ends_at)
-        return done(f"{booking} records{where}; first frame after {took:.1f} s. It ends {until}.", **more)
+        return done(f"{booking} is recording{where} (first frame after {took:.1f} s). It ends {until}.", **more)
     more["needs_attention"] = True
     if booking.state == State.RETRY_WAIT:
         error = booking.errors[-1]["error"] if booking.errors else "unknown"
@@ -176,7 +180,7 @@ def _tell_start(booking: Booking) -> Outcome:
         return done(f"{booking} could not start: {sentence(error)} Airlock tries again for {left}.", **more)
     if workload is not None and workload.state == Workload.State.RUNNING:
         error = workload.status(CaptureStatus).error or "no picture from the source yet"
-        return done(f"{booking} is up{where} and waits for a signal: {sentence(error)} It keeps trying.", **more)
+        return done(f"{booking} is running{where} and waiting for a signal: {sentence(error)} It keeps trying.", **more)
     word = booking.state_word
     reason = f" ({workload.error})" if workload and workload.error else ""
-    return done(f"{booking} is still {word}{where}{reason}; Airlock keeps at it.", **more)
+    return done(f"{booking} is still {word}{where}{reason}; Airlock keeps trying.", **more)

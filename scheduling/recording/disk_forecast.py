@@ -1,16 +1,16 @@
-"""How much room a recording will need: from what this recorder wrote before, else from its bitrate (R-18)."""
+"""Forecast of the disk space a recording needs: from this recorder's last recordings, or from its bitrate (R-18)."""
 
 from scheduling.models import Booking, Recorder
 
 BITS = {"k": 1_000, "M": 1_000_000}
 OVERHEAD = 1.1
 RECENT = 5
-COPIED_BITS_PER_SECOND = 8_000_000  # a network source is recorded as it comes; before we know it, a usual contribution
+COPIED_BITS_PER_SECOND = 8_000_000  # a network source is copied as it is; a common bitrate until its own is known
 ENCODED = {"test", "decklink"}
 
 
 def bytes_per_second(recorder: Recorder) -> float:
-    """The mean of the last recordings; before there are any, what the settings promise."""
+    """The mean of the last recordings; without any, an estimate from the settings."""
     recent = Booking.objects.filter(recorder=recorder, size_bytes__gt=0).order_by("-starts_at")[:RECENT]
     sizes, seconds = 0, 0.0
     for size, parts in recent.values_list("size_bytes", "parts"):

@@ -1,4 +1,4 @@
-"""What came of a recording: progress copied while it runs, and the verdict at the end."""
+"""The result of a recording: progress copied while it runs, and the final state."""
 
 import logging
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ DISK_FULL = "disk_full"
 
 
 def copy_progress(booking: Booking, workload: Workload) -> None:
-    """Keep the media worker's report with the booking. It counts earlier generations' parts, so it only ever grows."""
+    """Copy the media worker's report to the booking. It includes the parts of earlier generations, so it only grows."""
     status = workload.status(CaptureStatus)
     parts = merge_parts(booking.read_parts(), status.parts, workload.node_id)
     changes = {
@@ -33,7 +33,7 @@ def copy_progress(booking: Booking, workload: Workload) -> None:
         "size_bytes": sum(part.bytes for part in parts),
     }
     if any(getattr(booking, name) != value for name, value in changes.items()):
-        # Only while it is as we read it: a look that comes late must not put older words over the last ones.
+        # Only if it is still in the state that was read: a late check must not overwrite the final report.
         same = Booking.objects.filter(pk=booking.pk, state=booking.state, state_since_at=booking.state_since_at)
         if not same.update(**changes):
             return
@@ -42,10 +42,10 @@ def copy_progress(booking: Booking, workload: Workload) -> None:
 
 
 def merge_parts(known: Iterable[Part], reported: Iterable[Part], node: int) -> list[Part]:
-    """By number; the newer report wins. A part that only an earlier node knows of is kept, with its node.
+    """Merge by number; the newer report wins. A part that only an earlier node knows is kept, with its node.
 
-    A part without a byte does not count (yet): its media worker removes the empty file when the source does not come.
-    Two nodes that could not see each other may have used one number: the first that was heard of keeps it.
+    A part without bytes does not count yet: its media worker removes the empty file if no picture arrives.
+    Two nodes that could not reach each other may have used the same number: the one reported first keeps it.
     """
     by_number = {part.number: part for part in known}
     for part in reported:
@@ -60,19 +60,19 @@ def merge_parts(known: Iterable[Part], reported: Iterable[Part], node: int) -> l
 
 
 def missing_seconds(booking: Booking, until: datetime) -> float:
-    """How much of the window, as far as it was meant to last, no part holds."""
+    """Seconds of the window, up to `until`, that are in no part."""
     wanted_until = min(until, booking.closes_at)
     return recording.missing_seconds(booking.read_parts(), booking.read_gaps(), booking.opens_at, wanted_until)
 
 
 def conclude(booking: Booking, workload: Workload | None, now: datetime) -> None:
-    """The last move of a booking whose worker is gone."""
+    """Move a booking whose media worker is gone to its final state."""
     if workload is not None:
         copy_progress(booking, workload)
     if booking.state == State.CANCELLING:
         booking.move(State.CANCELLED, now=now, note="cancelled")
         return
-    until = booking.state_since_at  # when it was told to stop
+    until = booking.state_since_at  # when it was asked to stop
     missing = missing_seconds(booking, until)
     by_hand = booking.outcome == STOPPED_BY_HAND
     if not booking.size_bytes:

@@ -1,8 +1,7 @@
-"""Pre-flight: a day, an hour and five minutes before, find out what will not work, while there is time to act (R-20).
+"""Pre-flight checks: a day, an hour and five minutes before a booking, find what will not work (R-20).
 
-Each look asks what the start will ask: is there a node, has it room, is the port free, is the image there, does the
-source send a picture. What is wrong is written on the booking and raised as an alert; when it is mended, the next look
-takes the alert back.
+They check what the start will need: a node, disk space, a free port, the image, a source that sends a picture. The
+findings are stored with the booking. A bad one raises an alert; the next check that finds no problem resolves it.
 """
 
 import logging
@@ -39,13 +38,13 @@ MEGABYTE = 1024 * 1024
 PER_TURN = 20
 PROBE_SECONDS = 8.0
 CALL_SECONDS = 20.0
-PROBES = -1  # pools of nodes have positive numbers
+PROBES = -1  # call pools of nodes have positive numbers
 DUE_SQL = f"SELECT min(next_preflight_at) FROM scheduling_booking WHERE state = '{State.PLANNED}'"  # noqa: S608
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One question and its answer."""
+    """One check and its result."""
 
     name: str
     is_good: bool
@@ -53,12 +52,12 @@ class Finding:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Look ahead of what is due, on the threads of the nodes; a source that does not answer delays nobody."""
+    """Start the checks that are due, on threads of their own."""
     planned = Booking.objects.filter(state=State.PLANNED)
     for booking in planned.filter(next_preflight_at__lte=now).select_related("recorder__node")[:PER_TURN]:
         upcoming = first_preflight(booking.starts_at, now)
         Booking.objects.filter(pk=booking.pk).update(next_preflight_at=upcoming)
-        # On threads of their own: a source that does not answer must not hold up the starts and stops of its node.
+        # A source that does not answer must not hold up the starts and stops of its node.
         pools.submit(
             PROBES - (booking.recorder.node_id or 0), f"preflight:{booking.pk}", partial(look_by_id, booking.pk)
         )
@@ -73,7 +72,7 @@ def look_by_id(pk: int) -> None:
 
 
 def look(booking: Booking) -> list[Finding]:
-    """All questions, the answers kept on the booking, an alert if one of them is bad."""
+    """Run all checks, store the findings with the booking, and raise an alert if one of them is bad."""
     findings = check(booking, database_now())
     now = database_now()
     Booking.objects.filter(pk=booking.pk).update(preflight=[asdict(each) for each in findings], preflight_at=now)
@@ -81,12 +80,12 @@ def look(booking: Booking) -> list[Finding]:
     bad = [each for each in findings if not each.is_good]
     key = f"preflight:{booking.owner}"
     if not bad:
-        resolve_alert(key, now=now, note="everything is there now")
+        resolve_alert(key, now=now, note="all checks pass now")
         return findings
     soon = booking.starts_at - now <= timedelta(hours=1, minutes=1)
     raise_alert(
         key,
-        f"{booking} ({house_time(booking.starts_at)}) would not work as things are",
+        f"{booking} ({house_time(booking.starts_at)}): a pre-flight check failed",
         now=now,
         severity=Severity.CRITICAL if soon else Severity.WARNING,
         text="\n".join(f"{each.name}: {each.text}" for each in bad),
@@ -108,16 +107,16 @@ def check(booking: Booking, now: datetime) -> list[Finding]:
     try:
         runtime_for(node).check_ready()
     except RuntimeFault as fault:
-        return [*findings, Finding("worker", False, redact(str(fault)))]
-    findings.append(Finding("worker", True, "can be started"))
+        return [*findings, Finding("media worker", False, redact(str(fault)))]
+    findings.append(Finding("media worker", True, "can be started"))
     findings.append(_source(booking, node, now))
     return findings
 
 
 def _port(booking: Booking, needs: Needs) -> Finding:
-    """Is somebody else to hold the device or port in that window?"""
+    """Does another owner hold the device or port in that window?"""
     if not needs.ports or booking.recorder.node is None:
-        return Finding("port", True, "chosen at the start" if needs.ports else "none is needed")
+        return Finding("port", True, "chosen at the start" if needs.ports else "none needed")
     [(kind, number)] = needs.ports
     others = Reservation.objects.standing().filter(
         port__node=booking.recorder.node, port__kind=kind, port__number=number
@@ -129,9 +128,9 @@ def _port(booking: Booking, needs: Needs) -> Finding:
 
 
 def _disk(booking: Booking, node: Node) -> Finding:
-    """R-18: the forecast, with everything else that is booked for that node until then."""
+    """Compare the forecast with the free space, minus everything else booked for that node until then (R-18)."""
     if node.free_bytes is None:
-        return Finding("disk", True, "its room is not known yet")
+        return Finding("disk", True, "free space is not known yet")
     needed = bytes_needed(booking)
     before = Booking.objects.live().filter(recorder__node=node, opens_at__lt=booking.opens_at).exclude(pk=booking.pk)
     promised = sum(bytes_needed(other) for other in before.select_related("recorder")[:200])
@@ -141,14 +140,14 @@ def _disk(booking: Booking, node: Node) -> Finding:
 
 
 def _source(booking: Booking, node: Node, now: datetime) -> Finding:
-    """A short worker on that node reads the source as the recording will."""
+    """Start a short probe on that node that reads the source as the recording will."""
     recorder = booking.recorder
     if recorder.source_type == SourceType.TEST:
         return Finding("source", True, "test pattern")
     if Booking.objects.active().filter(recorder=recorder).exists():
-        return Finding("source", True, "not asked: the recorder is recording from it now")
+        return Finding("source", True, "not checked: the recorder is recording from it now")
     if _is_port_busy(booking, node, now):
-        return Finding("source", True, "not asked: its port is in use until then")
+        return Finding("source", True, "not checked: its port is in use now")
     try:
         secrets = tuple(words_to_redact(recorder.secrets))
         config = ProbeConfig(source_of(booking), PROBE_SECONDS, secrets)
@@ -161,16 +160,16 @@ def _source(booking: Booking, node: Node, now: datetime) -> Finding:
         printed = runtime_for(node).run_briefly(launch, CALL_SECONDS)
         answer = codec.loads(ProbeAnswer, next(line for line in printed.splitlines() if line.startswith("{")))
     except RuntimeFault as fault:
-        return Finding("source", False, f"it could not be asked: {redact(str(fault))}")
+        return Finding("source", False, f"could not be checked: {redact(str(fault))}")
     except (StopIteration, codec.WireError):
-        return Finding("source", False, f"it could not be asked: {redact(printed.strip()[-200:]) or 'no answer'}")
+        return Finding("source", False, f"could not be checked: {redact(printed.strip()[-200:]) or 'no answer'}")
     if answer.ok:
         return Finding("source", True, "sends a picture")
     return Finding("source", False, redact(answer.error))
 
 
 def _is_port_busy(booking: Booking, node: Node, now: datetime) -> bool:
-    """Somebody else listens there at this moment: asking would be a clash of its own."""
+    """True if another owner holds the port now: a probe would collide with it."""
     needs = needs_of(booking)
     if not needs.ports:
         return False

@@ -1,4 +1,4 @@
-"""The punctuality ledger: how late starts were, day by day, from what each booking wrote down (R-19)."""
+"""Punctuality figures: how late the starts of each day were, from the times stored with each booking (R-19)."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -6,7 +6,7 @@ from datetime import date, datetime
 from django.conf import settings
 from django.db import connection
 
-# By the house's days. A start is late against the opening of its padded window; the picture against the planned start.
+# Days are in house time. Starts are measured from the opening of the padded window, pictures from the planned start.
 SQL = """
 SELECT (b.opens_at AT TIME ZONE %(zone)s)::date AS day,
     count(*),
@@ -45,7 +45,7 @@ class Day:
 
 
 def days(since: datetime, projects: list[int] | None) -> list[Day]:
-    """Each day since then, of these projects (None: of all), the newest first."""
+    """One entry per day since then, newest first, of these projects (None: of all)."""
     values = {"zone": settings.HOUSE_TIME_ZONE, "since": since}
     with connection.cursor() as cursor:
         cursor.execute(SQL, {**values, "everything": projects is None, "projects": projects or []})

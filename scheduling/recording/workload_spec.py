@@ -1,4 +1,4 @@
-"""What a booking asks of a node: where it may run, what its media worker is told, and which port it must hold."""
+"""What a booking asks of a node: where it may run, the configuration of its media worker, and the port it holds."""
 
 import contextlib
 from datetime import datetime
@@ -39,18 +39,18 @@ def ask_for_worker(booking: Booking, now: datetime) -> Workload | None:
         node = choose(needs, now)
         if lacks_room(node, needs):
             _warn_of_room(booking, node, needs, now)
-        with contextlib.suppress(NodeFull):  # others chose it in the same moment
+        with contextlib.suppress(NodeFull):  # others chose the same node in the same moment
             return _want(booking, node, current, source, now)
     raise NoPlace("All nodes fill up faster than one can be chosen.")
 
 
 def _want(booking: Booking, node: Node, current: Workload | None, source: Source, now: datetime) -> Workload | None:
     with transaction.atomic():
-        # Nobody may stop or end the booking between this look and the intent, or a worker would run for nobody.
+        # Locked: if the booking ended between this check and the intent, a media worker would run without a booking.
         still = Booking.objects.select_for_update().filter(pk=booking.pk, state=Booking.State.STARTING).first()
         if still is None:
             return None
-        # Somebody may have extended it since it was read: the worker is told what stands there now.
+        # It may have been extended since it was read: the media worker gets the current window.
         booking.opens_at, booking.closes_at = still.opens_at, still.closes_at
         _hold_port(booking, node, now)
         spec, secret = codec.split(config_of(booking, current, source))
@@ -67,20 +67,20 @@ def _want(booking: Booking, node: Node, current: Workload | None, source: Source
 
 
 def _warn_of_room(booking: Booking, node: Node, needs: Needs, now: datetime) -> None:
-    """R-18: it is recorded as far as the disk goes, and somebody knows before it is full."""
+    """Warn before the disk is full; the booking is recorded as far as there is space (R-18)."""
     free, wanted = (node.free_bytes or 0) // MEGABYTE, needs.room_bytes // MEGABYTE
     raise_alert(
         f"disk_forecast:{booking.owner}",
-        f"{booking}: the disk of {node.name} will not be enough",
+        f"{booking}: not enough disk space on {node.name}",
         now=now,
-        text=f"{free} MB are free, about {wanted} MB are needed. It records as far as it goes.",
+        text=f"{free} MB are free, about {wanted} MB are needed. The recording ends when the disk is full.",
         subject=booking.owner,
         project=booking.recorder.project,
     )
 
 
 def needs_of(booking: Booking, previous: Workload | None = None) -> Needs:
-    """What this booking asks of a node."""
+    """What this booking needs from a node."""
     recorder = booking.recorder
     return Needs(
         owner=booking.owner,
@@ -110,7 +110,7 @@ def _hold_port(booking: Booking, node: Node, now: datetime) -> None:
 
 
 def name_files(booking: Booking) -> tuple[str, str]:
-    """Folder and file name, fixed at the first start so that later parts lie beside the first."""
+    """Folder and file name, fixed at the first start so that all parts are in one folder."""
     if booking.folder:
         return booking.folder, booking.file_name
     recorder = booking.recorder
@@ -129,7 +129,7 @@ def name_files(booking: Booking) -> tuple[str, str]:
 def config_of(booking: Booking, previous: Workload | None, source: Source) -> CaptureConfig:
     recorder = booking.recorder
     folder, name = name_files(booking)
-    # What any generation wrote, on any node: a number is never used twice.
+    # Parts of all generations on all nodes: a number is never used twice.
     reported = previous.status(CaptureStatus).parts if previous else ()
     is_card = recorder.source_type == SourceType.DECKLINK
     return CaptureConfig(
@@ -151,12 +151,12 @@ def config_of(booking: Booking, previous: Workload | None, source: Source) -> Ca
 
 
 def _house_offset_seconds(moment: datetime) -> int:
-    """How far house time is ahead of UTC: a file that begins at a quarter past does so on the house clock."""
+    """How far house time is ahead of UTC: files are split at the quarter hours of house time."""
     offset = moment.astimezone(house_zone()).utcoffset()
     return int(offset.total_seconds()) if offset else 0
 
 
 def source_of(booking: Booking) -> Source:
-    """The source as a media worker is told it, secrets included. Raises CannotOpen."""
+    """The source as the media worker receives it, secrets included. Raises CannotOpen."""
     recorder = booking.recorder
     return wire_source(recorder.source_type, recorder.address, recorder.secrets, recorder.picture_size)

@@ -1,4 +1,4 @@
-"""Everything was down while a window passed: it is on record as missed, somebody is told, the series goes on (R-06)."""
+"""Windows that pass while everything is down are recorded as missed, with an alert; the series continues (R-06)."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,7 +22,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 @pytest.fixture
 def daily(recorder: Recorder) -> Schedule:
-    """Every day for one hour, two hours ago; planned three days ago, and nothing ran since."""
+    """Daily, one hour long, last started two hours ago; planned three days ago, and no scheduler ran since."""
     now = database_now()
     begins = timezone.localtime(now - 2 * HOUR, house_zone()).replace(microsecond=0)
     schedule = Schedule.objects.create(
@@ -40,13 +40,13 @@ def daily(recorder: Recorder) -> Schedule:
     return schedule
 
 
-def test_windows_that_passed_while_everything_was_down_are_missed_and_the_series_goes_on(
+def test_windows_that_passed_while_everything_was_down_are_missed_and_the_series_continues(
     daily: Schedule, scheduler: Any
 ) -> None:
-    """R-06: three windows with nobody there; a real scheduler comes up and says so, once each."""
+    """R-06: three windows passed without a scheduler; a real one starts and records each as missed, once."""
     now = database_now()
     past = daily.bookings.filter(closes_at__lt=now).order_by("starts_at")
-    assert [booking.state for booking in past] == [State.PLANNED] * 3, "nobody has looked yet"
+    assert [booking.state for booking in past] == [State.PLANNED] * 3, "no scheduler has run yet"
     upcoming = set(daily.bookings.filter(starts_at__gt=now).values_list("pk", flat=True))
 
     scheduler()
@@ -62,22 +62,22 @@ def test_windows_that_passed_while_everything_was_down_are_missed_and_the_series
         assert (alert.severity, alert.state, alert.text) == (Severity.CRITICAL, Alert.State.OPEN, event.note)
         assert alert.project == booking.recorder.project
     following = daily.bookings.filter(starts_at__gt=now)
-    wait_until(lambda: following.count() >= 13, 30, "the series is planned on, fourteen days ahead")
+    wait_until(lambda: following.count() >= 13, 30, "the series is planned fourteen days ahead")
     assert set(following.values_list("state", flat=True)) == {State.PLANNED}
-    assert upcoming <= set(following.values_list("pk", flat=True)), "what was planned before is the same booking"
+    assert upcoming <= set(following.values_list("pk", flat=True)), "bookings planned before are kept"
     gaps = [later - earlier for earlier, later in zip(*[iter(starts(daily))] * 2, strict=False)]
-    assert all(timedelta(hours=23) <= gap <= timedelta(hours=25) for gap in gaps), "no day is left out or doubled"
+    assert all(timedelta(hours=23) <= gap <= timedelta(hours=25) for gap in gaps), "no day is missing or doubled"
 
 
 def starts(schedule: Schedule) -> list[Any]:
     return list(schedule.bookings.order_by("starts_at").values_list("starts_at", flat=True))
 
 
-def test_a_second_scheduler_does_not_tell_of_it_again(daily: Schedule) -> None:
-    """R-06: one turn says it; the next turn, by another process, has nothing to add."""
+def test_a_second_scheduler_does_not_report_a_missed_window_again(daily: Schedule) -> None:
+    """R-06: the first turn records it; a later turn in another process adds nothing."""
     for _ in range(2):
-        told = manage("runscheduler", "--once")
-        assert told.returncode == 0, told.stderr
+        turn = manage("runscheduler", "--once")
+        assert turn.returncode == 0, turn.stderr
 
     missed = daily.bookings.filter(state=State.MISSED)
     assert missed.count() == 3

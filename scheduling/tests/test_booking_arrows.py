@@ -1,4 +1,4 @@
-"""Two moves of a booking that are easily forgotten: back from armed, and the end of a cancelled recording."""
+"""Two rare moves of a booking: from armed back to planned, and the end of a cancelled recording."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,8 +23,8 @@ EIGHT = datetime(2030, 5, 6, 20, 0, tzinfo=UTC)
 
 
 @pytest.mark.django_db
-def test_an_armed_booking_whose_opening_moves_is_planned_anew(project: Any) -> None:
-    """R-12, R-17: whoever holds it in memory for the old instant loses; it is armed again for the new one."""
+def test_an_armed_booking_whose_opening_moves_is_planned_again(project: Any) -> None:
+    """R-12, R-17: the dispatcher that holds it for the old instant does not start it; it is armed again later."""
     camera = Recorder.objects.create(name="Cam", project=project, source_type="test", pad_before_seconds=300)
     now = EIGHT - HOUR
     armed = book(camera, EIGHT, EIGHT + HOUR, now=now)
@@ -39,10 +39,10 @@ def test_an_armed_booking_whose_opening_moves_is_planned_anew(project: Any) -> N
 
 
 def test_a_cancelled_recording_ends_cancelled_and_keeps_its_file(recorder: Recorder, settings: Any) -> None:
-    """R-10: its own worker is stopped, once; what was recorded stays and plays."""
+    """R-10: its media worker is stopped once; what was recorded stays and can be played."""
     settings.WORKER_PREVIEW = False
     outcome = start_now(recorder, by="anna")
-    assert outcome.target is not None, outcome.text
+    assert isinstance(outcome.target, Booking), outcome.text
     assert outcome.is_good, outcome.text
     assert cancel(outcome.target, now=database_now(), by="anna")
 
@@ -53,7 +53,7 @@ def test_a_cancelled_recording_ends_cancelled_and_keeps_its_file(recorder: Recor
         advance(booking, database_now())
         return bool(booking.state == State.CANCELLED)
 
-    wait_until(is_cancelled, 30, "its worker is gone, and it is cancelled", pause=0.2)
+    wait_until(is_cancelled, 30, "its media worker is gone, and it is cancelled", pause=0.2)
     booking = Booking.objects.get()
     assert [event.new for event in booking.events.filter(new__startswith="cancel")] == ["cancelling", "cancelled"]
     [part] = booking.parts

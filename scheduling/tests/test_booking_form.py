@@ -1,4 +1,4 @@
-"""The booking form checks without booking; what is taken before it is saved comes back on the form (R-13)."""
+"""The booking form checks without booking; a window taken before it is saved is an error on the form (R-13)."""
 
 import threading
 from datetime import datetime, timedelta
@@ -40,7 +40,7 @@ def boss(admin_user: User) -> Client:
 
 
 def take_between(recorder: Recorder, starts_at: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody books the hour over a connection of her own, after the check and before the saving."""
+    """Another user books the hour over another connection, after the check and before the saving."""
     original, taken = BookingForm.save, list[bool]()
 
     def take() -> None:

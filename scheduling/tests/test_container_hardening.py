@@ -1,4 +1,4 @@
-"""The container as the engine sees it, field by field; and no secret in any of it (S-05)."""
+"""The container's hardening as the engine reports it, field by field, and without any secret (S-05)."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.docker]
 
 @pytest.fixture
 def inspected(make_docker_node: Any, project: Any, settings: Any) -> Any:
-    """`docker inspect` of a recording that really runs."""
+    """`docker inspect` of a running recording."""
     node = make_docker_node("a")
     recorder = Recorder.objects.create(
         name="Hardened", project=project, source_type="test", picture_size="160x90", video_bitrate="200k"
@@ -28,7 +28,7 @@ def inspected(make_docker_node: Any, project: Any, settings: Any) -> Any:
 
 
 def test_the_container_is_hardened_field_by_field(inspected: Any, settings: Any) -> None:
-    """S-05 and DESIGN 6: non-root, no capabilities, read-only, limited, one mount, no environment of ours."""
+    """S-05: non-root, no capabilities, read-only, limited, one mount, no settings in the environment."""
     found, booking, node = inspected
     config, host = found["Config"], found["HostConfig"]
 
@@ -65,8 +65,8 @@ def test_the_container_is_hardened_field_by_field(inspected: Any, settings: Any)
     assert names <= {"PATH", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 
 
-def test_the_worker_in_the_container_is_nobody_and_can_write_nowhere_else(inspected: Any) -> None:
-    """What `docker inspect` promises holds inside: uid 10001, no capabilities, a root that cannot be written."""
+def test_the_media_worker_in_the_container_has_no_rights_and_can_write_to_its_media_folder_only(inspected: Any) -> None:
+    """The settings hold inside the container: uid 10001, no capabilities, a read-only root."""
     found, _, node = inspected
     name = found["Name"].lstrip("/")
 

@@ -55,7 +55,7 @@ def containers(node: Node) -> list[str]:
 def test_killed_during_start_the_recording_still_happens_once(
     node: Node, studio: Recorder, scheduler: Any, point: str
 ) -> None:
-    """R-11: kill -9 anywhere in a start; whoever comes next finishes it, with one container."""
+    """R-11: kill -9 anywhere in a start; the next process finishes it, with one container."""
     crashed = manage("record", "Studio", FAILPOINT=point, **QUICK)
     assert crashed.returncode == -signal.SIGKILL, crashed.stderr
 
@@ -75,7 +75,7 @@ def test_killed_during_start_the_recording_still_happens_once(
 def test_killed_during_stop_the_recording_still_ends_cleanly(
     node: Node, studio: Recorder, scheduler: Any, point: str
 ) -> None:
-    """R-11, R-08: kill -9 anywhere in a stop; the stop is carried through and nothing is left on the node."""
+    """R-11, R-08: kill -9 anywhere in a stop; the stop is completed and nothing is left on the node."""
     started = manage("record", "Studio")
     assert started.returncode == 0, started.stderr
     crashed = manage("stop_recording", "Studio", FAILPOINT=point, **QUICK)
@@ -91,10 +91,10 @@ def test_killed_during_stop_the_recording_still_ends_cleanly(
     assert booking.frames > 0
 
 
-def test_a_killed_scheduler_leaves_the_recording_alone_and_its_successor_adopts_it(
+def test_a_killed_scheduler_does_not_disturb_the_recording_and_its_successor_adopts_it(
     node: Node, studio: Recorder, scheduler: Any
 ) -> None:
-    """A restart of the scheduler never interrupts a recording (DESIGN 6)."""
+    """A restart of the scheduler never interrupts a recording."""
     first = scheduler()
     started = manage("record", "Studio")
     assert started.returncode == 0, started.stderr
@@ -105,7 +105,7 @@ def test_a_killed_scheduler_leaves_the_recording_alone_and_its_successor_adopts_
 
     scheduler()
 
-    wait_until(lambda: Workload.objects.get().progress["frames"] > frames + 25, 30, "the successor sees it go on")
+    wait_until(lambda: Workload.objects.get().progress["frames"] > frames + 25, 30, "the successor sees it continue")
     after = Workload.objects.get()
     assert (after.pk, after.generation) == (before.pk, 1)
     assert len(after.progress["parts"]) == 1

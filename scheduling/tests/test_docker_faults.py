@@ -1,4 +1,4 @@
-"""What real engines do to us: freeze, restart, lose containers, lack images, run full, vanish. What we make of it."""
+"""Recordings survive faults of real engines: freeze, restart, lost container, missing image, full disk, lost node."""
 
 import json
 import subprocess
@@ -46,13 +46,13 @@ def assert_nothing_stuck() -> None:
     now = timezone.now()
     for model in (Booking, Workload):
         for row in model.objects.filter(state__in=model.live_states(), deadline_at__lt=now):
-            assert (now - row.deadline_at).total_seconds() < 10, f"{row} sticks in {row.state}"
+            assert (now - row.deadline_at).total_seconds() < 10, f"{row} is stuck in {row.state}"
 
 
 def test_an_engine_frozen_for_20_seconds_during_a_start_makes_one_container(
     make_docker_node: Any, make_recorder: Any, scheduler: Any, settings: Any
 ) -> None:
-    """A time-out means unknown, never failed: the create carried out on SIGCONT is adopted or swept, not doubled."""
+    """A time-out means unknown, never failed: the container created on SIGCONT is adopted or removed, not doubled."""
     node = make_docker_node("a")
     recorder = make_recorder()
     scheduler(NODE_CALL_SECONDS="5")
@@ -64,7 +64,7 @@ def test_an_engine_frozen_for_20_seconds_during_a_start_makes_one_container(
     outcome = start_now(recorder, by="anna")
 
     assert not outcome.is_good
-    assert "keeps at it" in outcome.text or "tries again" in outcome.text, outcome.text
+    assert "keeps trying" in outcome.text or "tries again" in outcome.text, outcome.text
     wait_until(lambda: (timezone.now() - began).total_seconds() > 20, 30, "20 s of frozen engine")
     node.engine.thaw()
     wait_until(lambda: booking_is("recording"), 60, "it records after the thaw")
@@ -81,12 +81,12 @@ def test_an_engine_restart_with_live_restore_does_not_interrupt_the_recording(
     assert start_now(make_recorder(), by="anna").is_good
     node.engine.kill()
     before = frames()
-    wait_until(lambda: frames() > before + 50, 30, "frames go on while the engine is dead")
+    wait_until(lambda: frames() > before + 50, 30, "frames continue while the engine is dead")
 
     node.engine.start()
 
     before = frames()
-    wait_until(lambda: frames() > before + 50, 30, "frames go on after the restart")
+    wait_until(lambda: frames() > before + 50, 30, "frames continue after the restart")
     workload = Workload.objects.get()
     assert workload.state == Workload.State.RUNNING
     assert workload.generation == 1
@@ -94,10 +94,10 @@ def test_an_engine_restart_with_live_restore_does_not_interrupt_the_recording(
     assert len(workload.progress["parts"]) == 1
 
 
-def test_a_killed_container_is_replaced_and_the_recording_goes_on_as_a_new_part(
+def test_a_killed_container_is_replaced_and_the_recording_continues_as_a_new_part(
     make_docker_node: Any, make_recorder: Any, scheduler: Any
 ) -> None:
-    """R-15: a new generation continues the same recording; the gap is on record."""
+    """R-15: a new generation continues the same recording; the gap is recorded."""
     node = make_docker_node("a")
     scheduler()
     outcome = start_now(make_recorder(), by="anna")
@@ -110,7 +110,7 @@ def test_a_killed_container_is_replaced_and_the_recording_goes_on_as_a_new_part(
     wait_until(lambda: Workload.objects.filter(generation=2, state="running").exists(), 30, "a second generation runs")
     wait_until(lambda: booking_is("recording"), 30, "it records again")
     wait_until(lambda: len(Booking.objects.get().parts) == 2, 30, "two parts")
-    wait_until(lambda: ours(node) == [workload_name(outcome.target.owner, 2)], 30, "the dead one is removed")
+    wait_until(lambda: ours(node) == [workload_name(outcome.target.owner, 2)], 30, "the dead container is removed")
     first = Workload.objects.get(generation=1)
     assert (first.state, first.exit_code, first.exit_reason) == ("failed", 137, "killed")
     booking = Booking.objects.get()
@@ -118,7 +118,7 @@ def test_a_killed_container_is_replaced_and_the_recording_goes_on_as_a_new_part(
     wait_until(lambda: len(Booking.objects.get().gaps) == 1, 10, "one gap")
 
 
-def test_a_name_taken_by_a_stranger_is_left_alone_and_a_new_generation_used(
+def test_a_foreign_container_of_the_same_name_is_not_touched_and_a_new_generation_is_used(
     make_docker_node: Any, make_recorder: Any, scheduler: Any
 ) -> None:
     node = make_docker_node("a")
@@ -150,9 +150,7 @@ def _next_booking_id() -> int:
     return int(last) + (1 if is_called else 0)
 
 
-def test_a_missing_image_is_said_in_words_and_tried_again(
-    make_docker_node: Any, make_recorder: Any, settings: Any
-) -> None:
+def test_a_missing_image_is_explained_and_tried_again(make_docker_node: Any, make_recorder: Any, settings: Any) -> None:
     node = make_docker_node("a")
     settings.WORKER_IMAGE = "airlock-worker:absent"
 
@@ -180,7 +178,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_ends_the_recording_as_partial_and_keeps_every_byte(
     make_docker_node: Any, make_recorder: Any, scheduler: Any, small_disk: Path, settings: Any
 ) -> None:
-    """R-18: `partial` with `disk_full`, an alert, and a file that plays."""
+    """R-18: `partial` with `disk_full`, an alert, and a file that can be played."""
     node = make_docker_node("a")
     Node.objects.filter(pk=node.pk).update(media_dir=str(small_disk), free_bytes=None)
     settings.MIN_FREE_DISK_MB = 4
@@ -199,10 +197,10 @@ def test_a_full_disk_ends_the_recording_as_partial_and_keeps_every_byte(
     wait_until(lambda: ours(node) == [], 30, "nothing is left")
 
 
-def test_a_node_that_is_gone_is_left_for_another_and_swept_when_it_returns(
+def test_a_lost_node_is_replaced_by_another_and_cleaned_up_when_it_returns(
     make_docker_node: Any, make_recorder: Any, scheduler: Any
 ) -> None:
-    """R-21: the recording goes on elsewhere; what the lost node still holds is removed on its return."""
+    """R-21: the recording continues on another node; what is left on the lost node is removed when it returns."""
     first, second = make_docker_node("a"), make_docker_node("b")
     second_open = Node.objects.filter(pk=second.pk)
     second_open.update(is_draining=True)
@@ -225,12 +223,12 @@ def test_a_node_that_is_gone_is_left_for_another_and_swept_when_it_returns(
 
     wait_until(lambda: Node.objects.get(pk=first.pk).state == Node.State.UP, 30, "the node is back")
     wait_until(lambda: ours(first) == [], 30, "its leftover is removed")
-    wait_until(lambda: Workload.objects.get(pk=old.pk).removed_at, 10, "and known to be")
+    wait_until(lambda: Workload.objects.get(pk=old.pk).removed_at, 10, "the row says so")
     assert Alert.objects.filter(key=f"node_down:{first.pk}", state="resolved").exists()
     assert_nothing_stuck()
 
 
-def test_what_carries_our_label_without_a_row_is_ended_within_30_seconds(
+def test_a_container_with_our_label_but_no_row_is_ended_within_30_seconds(
     make_docker_node: Any, make_recorder: Any, scheduler: Any
 ) -> None:
     node = make_docker_node("a")

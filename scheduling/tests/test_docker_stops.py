@@ -1,4 +1,4 @@
-"""A stop that is not obeyed, on a real engine: killed after the grace; while it is refused, told and escalated."""
+"""A stop that a media worker or a real engine does not carry out: an alert, a more severe one, and then SIGKILL."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -31,7 +31,7 @@ def node(make_docker_node: Any) -> Any:
 
 @pytest.fixture
 def recording(node: Any, project: Any) -> Booking:
-    """It records on the engine, and has something in its file."""
+    """A recording on the engine, with some frames in its file."""
     recorder = Recorder.objects.create(
         name="Studio", project=project, source_type="test", picture_size="160x90", video_bitrate="200k"
     )
@@ -44,7 +44,7 @@ def recording(node: Any, project: Any) -> Booking:
 
 
 def turn() -> Workload:
-    """What the loop does: look at the worker, then at the booking."""
+    """One turn of the loop: reconcile the media worker, then advance the booking."""
     for row in Workload.objects.to_look_at():
         reconcile(row.pk)
     for booking in Booking.objects.active().select_related("recorder__project"):
@@ -63,23 +63,21 @@ def is_over() -> bool:
 
 
 def let_pass(seconds: float) -> None:
-    """So much later, as far as the row knows: its stop began then, and its deadline is over."""
+    """Make the row look as if its stop began that long ago and its deadline has passed."""
     now = database_now()
     Workload.objects.update(state_since_at=now - timedelta(seconds=seconds), deadline_at=now - timedelta(seconds=1))
 
 
-def told() -> list[str]:
-    """What went to the desk about the stop."""
+def sent() -> list[str]:
+    """The messages that were sent about the stop."""
     rows = AlertDelivery.objects.filter(alert__key__startswith="not_stopping:").order_by("pk")
     return [row.what for row in rows]
 
 
-def test_a_worker_that_ignores_the_stop_is_killed_after_the_grace(node: Any, recording: Booking) -> None:
-    """R-08: SIGTERM, repeated; SIGKILL twelve seconds after the first; the file up to there is kept and plays."""
+def test_a_media_worker_that_ignores_the_stop_is_killed_after_the_grace_period(node: Any, recording: Booking) -> None:
+    """R-08: SIGTERM, repeated; SIGKILL twelve seconds after the first; the file is kept and can be played."""
     name = Workload.objects.get().name
-    node.engine.docker(
-        "kill", "--signal", "STOP", name
-    )  # SIGTERM waits for ever in a stopped process; SIGKILL does not
+    node.engine.docker("kill", "--signal", "STOP", name)  # a stopped process never handles SIGTERM; SIGKILL ends it
     ask_to_stop()
 
     wait_until(is_over, 60, "it is ended by force", pause=0.2)
@@ -96,8 +94,10 @@ def test_a_worker_that_ignores_the_stop_is_killed_after_the_grace(node: Any, rec
     assert node.engine.containers() == []
 
 
-def test_a_stop_nobody_confirms_is_told_escalated_and_carried_out(node: Any, recording: Booking, settings: Any) -> None:
-    """R-08: neither the frozen engine nor the stopped worker answers; warning, then critical; thawed, it is killed."""
+def test_a_stop_that_is_not_confirmed_raises_alerts_and_is_carried_out_later(
+    node: Any, recording: Booking, settings: Any
+) -> None:
+    """R-08: neither engine nor media worker answers: a warning, then critical; once thawed, it is killed."""
     settings.NODE_CALL_SECONDS = settings.WORKER_ANSWER_SECONDS = 2.0
     name = Workload.objects.get().name
     node.engine.docker("kill", "--signal", "STOP", name)
@@ -106,7 +106,7 @@ def test_a_stop_nobody_confirms_is_told_escalated_and_carried_out(node: Any, rec
         ask_to_stop()
         turn()
         assert Workload.objects.get().state == State.STOPPING
-        assert told() == [], "less than half a minute is not worth a word"
+        assert sent() == [], "no alert in the first half minute"
         for seconds, severity, words in (
             (31, Severity.WARNING, ["raised"]),
             (45, Severity.WARNING, ["raised"]),
@@ -115,8 +115,8 @@ def test_a_stop_nobody_confirms_is_told_escalated_and_carried_out(node: Any, rec
             let_pass(seconds)
             turn()
             alert = Alert.objects.get(key=f"not_stopping:{name}")
-            assert (alert.severity, told()) == (severity, words), seconds
-            assert not Booking.objects.get().is_over, "never given up"
+            assert (alert.severity, sent()) == (severity, words), seconds
+            assert not Booking.objects.get().is_over, "Airlock keeps trying"
     finally:
         node.engine.thaw()
 
@@ -126,13 +126,13 @@ def test_a_stop_nobody_confirms_is_told_escalated_and_carried_out(node: Any, rec
     wait_until(lambda: turn().removed_at, 30, "its container is cleared away", pause=0.2)
     assert node.engine.containers() == []
     assert Alert.objects.get(key=f"not_stopping:{name}").state == Alert.State.RESOLVED
-    assert told() == ["raised", "escalated", "resolved"]
+    assert sent() == ["raised", "escalated", "resolved"]
 
 
-def test_a_stop_while_the_engine_is_away_is_carried_out_when_it_is_back(
+def test_a_stop_while_the_engine_is_down_is_carried_out_when_it_is_back(
     node: Any, recording: Booking, settings: Any
 ) -> None:
-    """R-08: the engine killed, its containers go on (live-restore); told, not given up, finished on its return."""
+    """R-08: the engine is killed, its containers keep running (live-restore); the stop is completed on its return."""
     settings.NODE_CALL_SECONDS = 3.0
     name = Workload.objects.get().name
     node.engine.kill()

@@ -1,4 +1,4 @@
-"""The leader dies while recordings start: each start happens once, and the hand-over is measured (R-02)."""
+"""The leader is killed while recordings start: each start happens once, and the hand-over is measured (R-02)."""
 
 import time
 from datetime import datetime, timedelta
@@ -33,7 +33,7 @@ def started() -> int:
 
 
 def book_a_volley(project: Any, first: datetime) -> None:
-    """One every half second, each on a recorder of its own."""
+    """Bookings every half second, each on its own recorder."""
     now = database_now()
     for number in range(COUNT):
         recorder = Recorder.objects.create(
@@ -44,14 +44,14 @@ def book_a_volley(project: Any, first: datetime) -> None:
     Booking.objects.update(min_useful_seconds=2)
 
 
-def test_a_leader_killed_in_the_middle_of_starts_is_followed_and_each_start_happens_once(
+def test_a_leader_killed_in_the_middle_of_starts_is_replaced_and_each_start_happens_once(
     process_node: Node, project: Any, scheduler: Any, settings: Any, record_property: Any
 ) -> None:
-    """R-02, R-04: kill -9 after the second start of eight; nobody is started twice, nobody is forgotten."""
+    """R-02, R-04: kill -9 after the second start of eight; none is started twice, none is lost."""
     quiet = {"WORKER_PREVIEW": "false", "LAUNCH_AHEAD_SECONDS": "0"}
     processes = {process.pid: process for process in (scheduler(**quiet), scheduler(**quiet))}
     first = int(wait_until(lambda: leader_pid() if leader_pid() in processes else 0, 30, "one leads"))
-    wait_until(lambda: read_status().standbys == 1, 30, "the other one waits")
+    wait_until(lambda: read_status().standbys == 1, 30, "the other one is on standby")
     before = Leadership.objects.get()
     book_a_volley(project, database_now() + timedelta(seconds=8))
     wait_until(lambda: started() >= 2, 30, "the second has been dispatched", pause=0.01)
@@ -70,7 +70,7 @@ def test_a_leader_killed_in_the_middle_of_starts_is_followed_and_each_start_happ
     assert after.epoch == before.epoch + 1
     assert 0 < hand_over_seconds < 5.0, "milliseconds on a quiet machine"
     wait_until(lambda: Booking.objects.filter(state=State.RECORDING).count() + over() == COUNT, 60, "all record")
-    assert Workload.objects.count() == Workload.objects.filter(generation=1).count() == COUNT, "one worker each"
+    assert Workload.objects.count() == Workload.objects.filter(generation=1).count() == COUNT, "one media worker each"
     wait_until(lambda: over() == COUNT, 60, "all are over")
     for booking in Booking.objects.all():
         moves = [event.new for event in booking.events.all() if event.old != event.new]
@@ -79,7 +79,7 @@ def test_a_leader_killed_in_the_middle_of_starts_is_followed_and_each_start_happ
         assert len(booking.parts) == 1
         assert assert_true_verdict(booking, Path(process_node.media_dir)) > 0
     names = {seen.name for seen in runtime_for(process_node).list_ours()}
-    assert names <= set(Workload.objects.values_list("name", flat=True)), "nothing that no row knows of"
+    assert names <= set(Workload.objects.values_list("name", flat=True)), "nothing without a row"
 
 
 def over() -> int:

@@ -116,7 +116,7 @@ def test_step_down_hands_over_without_ending_a_process(scheduler: Any) -> None:
     result = manage("step_down")
     assert result.returncode == 0, result.stderr
     [other] = set(processes) - {first}
-    assert f"pid {other} leads now" in result.stdout
+    assert f"pid {other} now leads" in result.stdout
     assert leader_pid() == other
     assert processes[first].poll() is None
 

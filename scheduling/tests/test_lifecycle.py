@@ -1,4 +1,4 @@
-"""The life of a booking where nothing runs: missed, retried, given up, its alerts; and the loop around it."""
+"""States of a booking without a media worker (missed, retried, failed) with their alerts; and the scheduler's step."""
 
 import time
 from datetime import timedelta
@@ -13,7 +13,7 @@ from nodes.models import Node
 from scheduling.bookings.making import book
 from scheduling.leader.loop import Loop
 from scheduling.models import Booking, Recorder
-from scheduling.recording import lifecycle, workload_spec
+from scheduling.recording import lifecycle, loop_step, workload_spec
 from scheduling.recording.lifecycle import BACKOFF_SECONDS, advance, request_stop
 from station.models import Alert
 from station.term import Term
@@ -36,7 +36,7 @@ def booking(camera: Recorder) -> Booking:
 
 
 def test_without_a_node_it_is_tried_again_and_every_error_is_kept(booking: Booking) -> None:
-    """R-07: backoff 1, 2, 5, 10, then 30 s, until the window ends; then failed."""
+    """R-07: pauses of 1, 2, 5, 10, then 30 s until the window ends; then failed."""
     now = booking.opens_at
     waits = []
     for _ in range(7):
@@ -58,7 +58,7 @@ def test_without_a_node_it_is_tried_again_and_every_error_is_kept(booking: Booki
     assert Alert.objects.get(key=f"not_starting:{booking.owner}").state == "resolved"
 
 
-def test_a_window_wholly_missed_says_so(booking: Booking) -> None:
+def test_a_window_that_passed_completely_is_missed_with_the_reason(booking: Booking) -> None:
     """R-06: `missed` with the reason and an alert."""
     advance(booking, booking.closes_at + timedelta(seconds=1))
 
@@ -67,7 +67,7 @@ def test_a_window_wholly_missed_says_so(booking: Booking) -> None:
     assert Alert.objects.get().title == f"Cam #{booking.pk} was missed"
 
 
-def test_a_window_that_opened_while_nobody_looked_still_starts_and_says_how_late(booking: Booking) -> None:
+def test_a_window_that_opened_without_a_scheduler_still_starts_and_records_how_late(booking: Booking) -> None:
     """R-05."""
     advance(booking, booking.opens_at + timedelta(seconds=90))
 
@@ -75,7 +75,7 @@ def test_a_window_that_opened_while_nobody_looked_still_starts_and_says_how_late
     assert booking.state == State.RETRY_WAIT
 
 
-def test_two_lookers_move_it_once(booking: Booking) -> None:
+def test_two_processes_that_advance_a_booking_move_it_once(booking: Booking) -> None:
     twin = Booking.objects.get(pk=booking.pk)
     advance(booking, booking.opens_at)
     advance(twin, booking.opens_at)
@@ -96,7 +96,7 @@ def test_stop_ends_a_booking_that_waits_to_retry(booking: Booking) -> None:
 
 @pytest.fixture
 def dispatched(camera: Recorder) -> Booking:
-    """On its way, some seconds before its window opens."""
+    """Dispatched, before its window opens."""
     now = timezone.now()
     opens = now + timedelta(minutes=1)
     booking = book(camera, opens, opens + timedelta(hours=1), now=now, by="anna")
@@ -106,71 +106,73 @@ def dispatched(camera: Recorder) -> Booking:
 
 
 def between_full_passes() -> Term:
-    """A term in which everything was looked at a moment ago."""
+    """A term in which a full pass has just taken place."""
     term = Term()
-    term.memory(lifecycle.Passes).looked_at_all = time.monotonic()
+    term.memory(loop_step.Passes).looked_at_all = time.monotonic()
     return term
 
 
-def test_a_start_that_slipped_from_the_dispatcher_is_looked_at_again_at_once(
+def test_a_start_that_failed_in_the_dispatcher_is_tried_again_at_once(
     dispatched: Booking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-07, R-11: the database hiccuped in the very second; the loop does not wait for the window to open."""
+    """R-07, R-11: the database failed for a moment; the loop does not wait until the window opens."""
 
     def hiccup(booking: Booking, now: Any) -> None:
         raise OperationalError("too many clients already")
 
     term = between_full_passes()
-    monkeypatch.setattr(lifecycle, "close_old_connections", lambda: None)  # the test's own is not to be closed
+    monkeypatch.setattr(loop_step, "close_old_connections", lambda: None)  # keep the test's connection open
     with monkeypatch.context() as broken:
-        broken.setattr(lifecycle, "advance", hiccup)
+        broken.setattr(loop_step, "advance", hiccup)
         with pytest.raises(OperationalError):
-            lifecycle.begin(term, dispatched.pk)
-    lifecycle.step(term, timezone.now())
+            loop_step.begin(term, dispatched.pk)
+    loop_step.step(term, timezone.now())
     dispatched.refresh_from_db()
-    assert dispatched.state == State.RETRY_WAIT, "no node: tried, and to be tried again"
+    assert dispatched.state == State.RETRY_WAIT, "there is no node: it was tried and will be tried again"
 
 
-def test_what_is_dispatched_rests_until_its_window_opens(dispatched: Booking, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-19: looks at thousands that wait would take the leader's thread, and the processor from those that begin."""
+def test_a_dispatched_booking_is_not_checked_until_its_window_opens(
+    dispatched: Booking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-19: checking thousands would take the leader's thread, and processor time from recordings that start."""
     term = between_full_passes()
     looked: list[int] = []
-    monkeypatch.setattr(lifecycle, "_look_at", lambda term, booking: looked.append(booking.pk))
-    upcoming = lifecycle.step(term, timezone.now())
+    monkeypatch.setattr(loop_step, "_look_at", lambda term, booking: looked.append(booking.pk))
+    upcoming = loop_step.step(term, timezone.now())
     assert looked == []
-    assert upcoming == dispatched.opens_at + lifecycle.QUIET
+    assert upcoming == dispatched.opens_at + loop_step.QUIET
 
 
-def test_a_pass_over_very_many_takes_turns_with_the_other_steps(
+def test_a_pass_over_very_many_bookings_lets_the_other_steps_run(
     camera: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-02, R-03: a leader that is busy for too long would lose its lock; everybody is looked at all the same."""
+    """R-02, R-03: a leader that is busy for too long would lose its lock; every booking is still checked."""
     now = timezone.now()
     for number in range(5):
         starts = now + timedelta(hours=number)
         row = book(camera, starts, starts + timedelta(minutes=10), now=now, by="anna")
         Booking.objects.filter(pk=row.pk).update(state=State.RECORDING)
     looked: list[int] = []
-    monkeypatch.setattr(lifecycle, "_look_at", lambda term, booking: looked.append(booking.pk))
-    monkeypatch.setattr(lifecycle, "PASS_SECONDS", -1.0)
+    monkeypatch.setattr(loop_step, "_look_at", lambda term, booking: looked.append(booking.pk))
+    monkeypatch.setattr(loop_step, "PASS_SECONDS", -1.0)
     term = Term()
     for _ in range(5):
-        assert lifecycle.step(term, now) == now
+        assert loop_step.step(term, now) == now
     assert looked == list(Booking.objects.order_by("pk").values_list("pk", flat=True))
 
 
 def test_a_retry_wakes_the_loop(booking: Booking, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-07: it was set by another thread; the loop would sleep until its tick."""
+    """R-07: another thread may set the time of the retry; without a wake-up the loop would sleep until its tick."""
     woken: list[str] = []
     monkeypatch.setattr(lifecycle, "wake_scheduler", lambda: woken.append("!"))
     advance(booking, booking.opens_at)
     assert woken == ["!"]
 
 
-def test_a_node_that_filled_up_meanwhile_is_no_reason_to_wait(
+def test_if_the_chosen_node_is_full_another_is_chosen_at_once(
     dispatched: Booking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-04: many choose the same node in one second; who comes too late chooses again."""
+    """R-04: many bookings choose the same node in one second; those that come too late choose again."""
     full, free = (
         Node.objects.create(name=name, address=f"unix:///{name}", media_dir="/m", state="up", max_workloads=1)
         for name in ("full", "free")
@@ -214,4 +216,4 @@ def test_the_safety_net_tick_bounds_the_sleep(settings: Any) -> None:
     settings.LEADER_HEARTBEAT_SECONDS = 600
     assert 50 < Loop().run_once() <= 150
     settings.LEADER_HEARTBEAT_SECONDS = 50
-    assert 0 < Loop().run_once() <= 50  # asking is also the sign of life
+    assert 0 < Loop().run_once() <= 50  # the query is also the heartbeat

@@ -1,6 +1,6 @@
-"""An act that lost its race says so, to the person and in the audit trail: it is never on record as done.
+"""An action that lost a race is reported and recorded as such, never as done.
 
-A second actor moves the row after the page has read it and before the action has written it.
+Another person changes the row after the page has read it and before the action has written it.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def schedule(booking: Booking) -> Schedule:
 
 
 def first(module: Any, name: str, second_actor: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let somebody else act once, just before `module.name` is called."""
+    """Let someone else act once, just before `module.name` is called."""
     original, acted = getattr(module, name), list[bool]()
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -62,13 +62,13 @@ def first(module: Any, name: str, second_actor: Callable[[], object], monkeypatc
 
 
 def claimed(row: Any) -> list[str]:
-    """What the audit trail says was done to it."""
+    """The actions that the audit trail records as done."""
     rows = AuditEntry.objects.filter(subject=subject_of(row), who="boss")
     return [entry.what for entry in rows if getattr(entry, "result", "done") == "done"]
 
 
 def press(client: Client, row: Any, name: str, way: str) -> str:
-    """By the button of its page or by the action of the list; answers what the person reads."""
+    """Press the button of the page or use the action of the list; returns the page the person sees."""
     meta = row._meta
     names = f"admin:{meta.app_label}_{meta.model_name}"
     if way == "button":
@@ -79,7 +79,7 @@ def press(client: Client, row: Any, name: str, way: str) -> str:
 
 
 def move(booking: Booking, *states: str) -> None:
-    """The second actor's moves."""
+    """The moves of the other person."""
     other = Booking.objects.get(pk=booking.pk)
     for state in states:
         assert other.move(state, now=timezone.now(), by="bert")
@@ -110,7 +110,7 @@ def test_a_cancel_that_came_too_late_is_not_on_record_as_cancelled(
 
     assert claimed(booking) == []
     assert AuditEntry.objects.get().result == "nothing"
-    assert "0 cancelled" in page or "changed by somebody else and is cancelled" in page
+    assert "0 cancelled" in page or "changed by someone else and is cancelled" in page
     assert booking.events.get(new=State.CANCELLED).by == "bert"
 
 
@@ -131,7 +131,7 @@ def test_a_stop_that_came_too_late_is_not_on_record_as_stopped(
 
 @pytest.mark.parametrize("way", ["button", "list"])
 @pytest.mark.parametrize("name", ["pause", "resume"])
-def test_a_schedule_somebody_else_paused_or_resumed_first_is_not_claimed(
+def test_a_schedule_someone_else_paused_or_resumed_first_is_not_recorded_as_done(
     boss: Client, schedule: Schedule, monkeypatch: pytest.MonkeyPatch, name: str, way: str
 ) -> None:
     rows = Schedule.objects.filter(pk=schedule.pk)
@@ -142,11 +142,11 @@ def test_a_schedule_somebody_else_paused_or_resumed_first_is_not_claimed(
 
     assert claimed(schedule) == []
     assert AuditEntry.objects.get().result == "nothing"
-    assert "by somebody else" in page
+    assert "by someone else" in page
 
 
-def test_an_old_page_is_answered_with_the_sentence(boss: Client, booking: Booking) -> None:
-    """The button was there when the page was read; the state is another by now."""
+def test_a_button_on_an_outdated_page_is_refused_with_the_reason(boss: Client, booking: Booking) -> None:
+    """The button was on the page when it was loaded; the state has changed since."""
     move(booking, State.ARMED, State.STARTING, State.RECORDING)
 
     page = press(boss, booking, "skip", "button")

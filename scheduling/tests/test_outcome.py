@@ -1,4 +1,4 @@
-"""The verdict: completed only if nothing is missing, whichever way it went missing (R-15)."""
+"""The outcome of a recording: completed only if nothing is missing, whatever the cause (R-15)."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -44,14 +44,14 @@ def made_part(booking: Booking, number: int, first: float, last: float, reason: 
 
 
 def part(booking: Booking, number: int, first: float, last: float, reason: str = "stopped") -> dict[str, Any]:
-    """As the database holds it."""
+    """A part as it is stored in the database."""
     return dict(codec.encode(made_part(booking, number, first, last, reason)))
 
 
 def run(
     booking: Booking, node: Node, parts: list[dict[str, Any]], gaps: list[dict[str, Any]] | None = None
 ) -> Workload:
-    """The booking is stopping at the end of its window and its worker reported these parts."""
+    """A booking in stopping at the end of its window, whose media worker reported these parts."""
     booking.move(State.ARMED, now=booking.opens_at)
     booking.move(State.STARTING, now=booking.opens_at)
     booking.move(State.STOPPING, now=booking.closes_at, outcome=booking.outcome)
@@ -80,10 +80,10 @@ def run(
         ([], State.FAILED),
     ],
 )
-def test_the_verdict_follows_from_what_is_held(
+def test_the_outcome_follows_from_the_recorded_parts(
     booking: Booking, node: Node, spans: list[tuple[float, float]], state: str
 ) -> None:
-    """R-15: a hole that nobody noticed is the thing users complain about most."""
+    """R-15: a gap must never go unnoticed."""
     parts = [part(booking, number, *span) for number, span in enumerate(spans, 1)]
     workload = run(booking, node, parts)
 
@@ -114,7 +114,9 @@ def test_parts_of_two_nodes_make_one_recording_with_a_gap(booking: Booking, node
     assert booking.state == State.PARTIAL
 
 
-def test_a_stop_by_hand_counts_only_until_then_and_nothing_recorded_is_no_alarm(booking: Booking, node: Node) -> None:
+def test_a_stop_by_hand_counts_only_until_then_and_nothing_recorded_raises_no_alert(
+    booking: Booking, node: Node
+) -> None:
     booking.outcome = STOPPED_BY_HAND
     workload = run(booking, node, [])
 
@@ -124,7 +126,7 @@ def test_a_stop_by_hand_counts_only_until_then_and_nothing_recorded_is_no_alarm(
     assert not Alert.objects.exists()
 
 
-def test_gaps_are_found_between_parts_only_where_there_is_one() -> None:
+def test_gaps_between_parts_are_found_only_if_something_is_missing() -> None:
     base = datetime(2026, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 
     def made(first: float, last: float) -> Part:
@@ -134,8 +136,8 @@ def test_gaps_are_found_between_parts_only_where_there_is_one() -> None:
     assert [gap.seconds for gap in find_gaps([made(0, 10), made(10.1, 20), made(25, 30)], [])] == [5.0]
 
 
-def test_a_part_without_a_byte_is_none(booking: Booking, node: Node) -> None:
-    """R-15: the source does not come; each try begins a file, and takes it away again."""
+def test_a_part_without_bytes_does_not_count(booking: Booking, node: Node) -> None:
+    """R-15: without a source, each attempt creates a file and removes it again."""
     empty = {**part(booking, 2, 0, 0), "bytes": 0, "first_frame_at": None, "last_frame_at": None}
     workload = run(booking, node, [part(booking, 1, 0, 600), empty])
     conclude(booking, workload, booking.closes_at)
@@ -144,7 +146,7 @@ def test_a_part_without_a_byte_is_none(booking: Booking, node: Node) -> None:
 
 
 def test_a_number_of_a_part_is_never_used_twice(booking: Booking, node: Node) -> None:
-    """R-21: node A recorded part 1, B never started, C goes on with part 2."""
+    """R-21: node A recorded part 1, B never started, C continues with part 2."""
     booking.parts = [part(booking, 1, 0, 60)]
     assert config_of(booking, Workload(node=node, progress={}), SOURCE).first_part == 2
     four = {"parts": [codec.encode(Part(4, "x-004.ts"))]}
@@ -158,7 +160,7 @@ def test_a_number_of_a_part_is_never_used_twice(booking: Booking, node: Node) ->
 def test_a_split_recording_is_split_by_the_house_clock(
     booking: Booking, settings: Any, zone: str, seconds: int
 ) -> None:
-    """R-16: a quarter past is a quarter past in the house, wherever its clock stands against UTC."""
+    """R-16: files are split at the quarter hours of house time, whatever its offset from UTC."""
     assert config_of(booking, None, SOURCE).split_seconds == 0
     settings.HOUSE_TIME_ZONE = zone
     booking.recorder.split_minutes = Recorder.Split.QUARTER
@@ -166,7 +168,7 @@ def test_a_split_recording_is_split_by_the_house_clock(
     assert (config.split_seconds, config.split_offset_seconds) == (900, seconds)
 
 
-def test_what_was_split_is_complete(booking: Booking, node: Node) -> None:
+def test_a_split_recording_is_complete(booking: Booking, node: Node) -> None:
     """R-16: files that follow each other without a gap are one complete recording."""
     workload = run(booking, node, [part(booking, 1, 0, 300), part(booking, 2, 300, 600)])
     conclude(booking, workload, booking.closes_at)
@@ -174,7 +176,7 @@ def test_what_was_split_is_complete(booking: Booking, node: Node) -> None:
 
 
 def test_two_nodes_that_used_one_number_do_not_overwrite_each_other(booking: Booking, node: Node) -> None:
-    """R-21: one that was cut off went on alone; when it is back, the part that was heard of first stays what it is."""
+    """R-21: a node without a connection recorded on; when it is back, the part that was reported first is kept."""
     here, there = booking.opens_at, booking.opens_at + timedelta(seconds=5)
     mine = replace(made_part(booking, 4, 0, 60), started_at=here, node=node.pk)
     theirs = replace(made_part(booking, 4, 5, 90), started_at=there)
@@ -194,7 +196,7 @@ def test_two_nodes_that_used_one_number_do_not_overwrite_each_other(booking: Boo
     ids=["its own bytes", "a predecessor's", "bars", "nothing"],
 )
 def test_only_what_is_being_written_counts_as_recording(progress: dict[str, Any], is_so: bool) -> None:
-    """R-15: a promise is not a recording, nor is what an earlier worker left."""
+    """R-15: frames without bytes are no recording, nor are the files of an earlier media worker."""
     assert lifecycle.is_really_recording(Workload(progress=progress)) is is_so
 
 
@@ -206,8 +208,8 @@ def ended_as_full(booking: Booking, node: Node, parts: list[dict[str, Any]]) -> 
     lifecycle._after_worker_ended(booking, workload, booking.opens_at + timedelta(seconds=90))
 
 
-def test_a_disk_that_was_full_before_the_first_byte_is_a_reason_to_look_elsewhere(booking: Booking, node: Node) -> None:
-    """R-07, R-18: with something on the disk it is the end; with nothing, another node may have room."""
+def test_a_disk_that_is_full_before_the_first_byte_leads_to_another_node(booking: Booking, node: Node) -> None:
+    """R-07, R-18: with bytes on the disk the recording ends; without any, another node may have space."""
     ended_as_full(booking, node, [])
     assert booking.state == State.RETRY_WAIT
 

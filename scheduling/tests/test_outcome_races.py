@@ -8,8 +8,9 @@ from django.utils import timezone
 
 from nodes.models import Node, Workload
 from scheduling.models import Booking, Recorder
-from scheduling.recording import controls, lifecycle
-from scheduling.recording.lifecycle import advance, unwant_leftovers
+from scheduling.recording import controls, loop_step
+from scheduling.recording.lifecycle import advance
+from scheduling.recording.loop_step import unwant_leftovers
 from scheduling.recording.outcome import conclude, copy_progress
 from scheduling.tests.test_outcome import part, run
 from station.models import Alert
@@ -28,8 +29,8 @@ def real_tolerance(settings: Any) -> None:
     settings.TOLERATED_GAP_SECONDS = 5.0
 
 
-def test_a_worker_that_ended_at_its_own_end_time_is_the_end_of_the_window(booking: Booking, node: Node) -> None:
-    """A node whose clock is a moment ahead raises no alarm."""
+def test_a_media_worker_that_ends_at_its_own_end_time_ends_the_window(booking: Booking, node: Node) -> None:
+    """A node whose clock is slightly ahead raises no alert."""
     workload = run(booking, node, [part(booking, 1, 0.5, 599.5, "ended")])
     Booking.objects.filter(pk=booking.pk).update(state="recording", closes_at=booking.closes_at + timedelta(seconds=2))
     booking.refresh_from_db()
@@ -42,8 +43,8 @@ def test_a_worker_that_ended_at_its_own_end_time_is_the_end_of_the_window(bookin
     assert workload.generation == 1
 
 
-def test_a_worker_of_an_ended_booking_is_not_wanted(booking: Booking, node: Node) -> None:
-    """No worker runs on for a booking that is over, whatever went wrong before."""
+def test_a_media_worker_of_an_ended_booking_is_not_wanted(booking: Booking, node: Node) -> None:
+    """No media worker keeps running for an ended booking, whatever went wrong before."""
     run(booking, node, [])
     Booking.objects.update(state="failed")
     Workload.objects.update(state="running")
@@ -52,7 +53,7 @@ def test_a_worker_of_an_ended_booking_is_not_wanted(booking: Booking, node: Node
     assert Workload.objects.get().is_wanted is False
 
 
-def test_a_booking_that_ended_in_this_moment_gets_no_worker(booking: Booking, node: Node) -> None:
+def test_a_booking_that_has_just_ended_gets_no_media_worker(booking: Booking, node: Node) -> None:
     stale = Booking.objects.get(pk=booking.pk)
     stale.move(State.ARMED, now=booking.opens_at)
     stale.move(State.STARTING, now=booking.opens_at)
@@ -63,7 +64,7 @@ def test_a_booking_that_ended_in_this_moment_gets_no_worker(booking: Booking, no
     assert not Workload.objects.exists()
 
 
-def test_a_lost_sealing_key_is_said_in_words_and_tried_again(booking: Booking, node: Node, settings: Any) -> None:
+def test_a_lost_sealing_key_is_explained_and_tried_again(booking: Booking, node: Node, settings: Any) -> None:
     Recorder.objects.update(secrets_sealed="gAAAAABnonsense")
     booking = Booking.objects.get()
 
@@ -73,24 +74,22 @@ def test_a_lost_sealing_key_is_said_in_words_and_tried_again(booking: Booking, n
     assert "SEALING_KEYS" in booking.errors[0]["error"]
 
 
-def test_a_bug_in_the_look_is_an_alert_and_not_silence(
-    booking: Booking, node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_in_advance_raises_an_alert(booking: Booking, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: Any) -> None:
         raise ValueError("a bug")
 
     Booking.objects.update(state=State.STARTING)
-    monkeypatch.setattr(lifecycle, "advance", broken)
+    monkeypatch.setattr(loop_step, "advance", broken)
 
-    lifecycle.step(Term(), timezone.now())
+    loop_step.step(Term(), timezone.now())
 
     assert "ValueError: a bug" in Alert.objects.get().text
 
 
-def test_a_stop_stands_even_if_the_loop_moves_the_booking_in_that_moment(
+def test_a_stop_takes_effect_even_if_the_loop_moves_the_booking_at_the_same_moment(
     booking: Booking, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The button never says "told to stop" unless it was."""
+    """The button never says that a booking was stopped unless it was."""
     booking.move(State.ARMED, now=booking.opens_at)
     booking.move(State.STARTING, now=booking.opens_at)
     stale = Booking.objects.get(pk=booking.pk)
@@ -104,8 +103,8 @@ def test_a_stop_stands_even_if_the_loop_moves_the_booking_in_that_moment(
     assert "nothing had been recorded" in outcome.text
 
 
-def test_a_worker_that_did_not_know_of_an_extension_is_followed_by_another(booking: Booking, node: Node) -> None:
-    """R-12: extended while nobody could tell the worker; it ended at its old time, the window is open."""
+def test_a_media_worker_that_did_not_learn_of_an_extension_is_replaced(booking: Booking, node: Node) -> None:
+    """R-12: extended while the media worker could not be reached; it ended at its old end, the window is open."""
     now = booking.opens_at + timedelta(seconds=5)
     workload = run(booking, node, [])
     workload.progress = {"parts": [codec.encode(Part(1, "x-001.ts", end_reason="ended", bytes=5, seconds=5.0))]}
@@ -119,7 +118,7 @@ def test_a_worker_that_did_not_know_of_an_extension_is_followed_by_another(booki
 
 
 def test_an_extension_in_the_last_moment_is_not_overridden(booking: Booking, node: Node) -> None:
-    """R-12: the loop read the old end, somebody extends, the loop acts."""
+    """R-12: the loop reads the old end, someone extends the booking, the loop acts."""
     run(booking, node, [])
     Booking.objects.update(state=State.RECORDING)
     stale = Booking.objects.get(pk=booking.pk)
@@ -131,8 +130,8 @@ def test_an_extension_in_the_last_moment_is_not_overridden(booking: Booking, nod
     assert Booking.objects.get().state == State.RECORDING
 
 
-def test_a_look_that_comes_late_does_not_overwrite_the_end(booking: Booking, node: Node) -> None:
-    """R-11: another thread has concluded it meanwhile."""
+def test_a_late_check_does_not_overwrite_the_end(booking: Booking, node: Node) -> None:
+    """R-11: another thread has already ended the booking."""
     workload = run(booking, node, [part(booking, 1, 0, 600)])
     late = Booking.objects.get(pk=booking.pk)
     conclude(booking, workload, booking.closes_at)
@@ -142,8 +141,8 @@ def test_a_look_that_comes_late_does_not_overwrite_the_end(booking: Booking, nod
     assert booking.parts[0]["seconds"] == 600
 
 
-def test_a_start_that_nobody_looks_after_is_tried_elsewhere(booking: Booking, node: Node) -> None:
-    """R-11: requested from a node that no scheduler cares for; the booking's own deadline counts."""
+def test_a_start_on_a_node_that_is_not_reconciled_is_tried_elsewhere(booking: Booking, node: Node) -> None:
+    """R-11: no scheduler reconciles the node; the booking's own deadline ends the attempt."""
     now = booking.opens_at
     booking.move(State.ARMED, now=now)
     booking.move(State.STARTING, now=now)
@@ -152,7 +151,7 @@ def test_a_start_that_nobody_looks_after_is_tried_elsewhere(booking: Booking, no
     assert booking.state == State.STARTING
     advance(booking, now + timedelta(seconds=50))
     assert booking.state == State.RETRY_WAIT
-    assert "n does not bring it up" in booking.errors[-1]["error"]
+    assert "n does not start the media worker" in booking.errors[-1]["error"]
     workload.refresh_from_db()
     assert not workload.is_wanted
 

@@ -1,4 +1,4 @@
-"""What will not work tonight is known before: node, port, disk, image, source (R-18, R-20)."""
+"""Pre-flight checks find problems ahead of the start: node, port, disk, image, source (R-18, R-20)."""
 
 from datetime import timedelta
 from typing import Any
@@ -26,7 +26,7 @@ def findings(booking: Booking) -> dict[str, tuple[bool, str]]:
 
 
 @pytest.mark.django_db
-def test_each_booking_is_looked_at_a_day_an_hour_and_five_minutes_before() -> None:
+def test_each_booking_is_checked_a_day_an_hour_and_five_minutes_before() -> None:
     """R-20."""
     starts = timezone.now() + timedelta(days=3)
     now = timezone.now()
@@ -36,8 +36,8 @@ def test_each_booking_is_looked_at_a_day_an_hour_and_five_minutes_before() -> No
     assert first_preflight(starts, now) is None
 
 
-def test_the_step_looks_and_says_when_the_next_look_is_due(recorder: Recorder) -> None:
-    """R-20: on the threads of the nodes; a good one raises nothing."""
+def test_the_step_checks_and_returns_when_the_next_check_is_due(recorder: Recorder) -> None:
+    """R-20: on threads of their own; a good booking raises no alert."""
     from nodes.machines.call_pools import pools
 
     now = timezone.now()
@@ -53,14 +53,14 @@ def test_the_step_looks_and_says_when_the_next_look_is_due(recorder: Recorder) -
         "port": True,
         "node": True,
         "disk": True,
-        "worker": True,
+        "media worker": True,
         "source": True,
     }
     assert not Alert.objects.exists()
 
 
 @pytest.mark.django_db
-def test_without_a_node_the_alert_says_why_and_goes_when_there_is_one(project: Any) -> None:
+def test_without_a_node_an_alert_says_why_and_is_resolved_when_there_is_one(project: Any) -> None:
     now = timezone.now()
     camera = Recorder.objects.create(name="Cam", project=project, source_type="test", node_labels="studio-a")
     booking = book(camera, now + timedelta(minutes=30), now + HOUR, now=now)
@@ -68,7 +68,7 @@ def test_without_a_node_the_alert_says_why_and_goes_when_there_is_one(project: A
 
     assert findings(booking)["node"] == (False, "n: lacks the label studio-a")
     alert = Alert.objects.get()
-    assert "would not work as things are" in alert.title
+    assert "a pre-flight check failed" in alert.title
     assert "node: n: lacks the label studio-a" in alert.text
     assert alert.get_severity_display() == "critical"
 
@@ -79,8 +79,8 @@ def test_without_a_node_the_alert_says_why_and_goes_when_there_is_one(project: A
 
 
 @pytest.mark.django_db
-def test_a_disk_that_will_not_do_is_foreseen(project: Any) -> None:
-    """R-18: 4 Mbit/s for two hours do not fit into a gigabyte."""
+def test_a_disk_that_is_too_small_is_found(project: Any) -> None:
+    """R-18: two hours at 4 Mbit/s do not fit into a gigabyte."""
     now = timezone.now()
     node = Node.objects.create(name="n", address="process", media_dir="/tmp/n", state="up", free_bytes=1_000_000_000)
     camera = Recorder.objects.create(name="Cam", project=project, source_type="test", node=node)
@@ -92,8 +92,8 @@ def test_a_disk_that_will_not_do_is_foreseen(project: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_of_two_nodes_the_one_with_room_is_taken_and_if_none_has_somebody_knows(project: Any) -> None:
-    """R-18: too little room is no reason not to record."""
+def test_of_two_nodes_the_one_with_space_is_chosen_and_if_none_has_space_an_alert_is_raised(project: Any) -> None:
+    """R-18: with too little space, it still records."""
     now = timezone.now()
     Node.objects.create(name="a", address="process", media_dir="/tmp/n", state="up", free_bytes=600_000_000)
     roomy = Node.objects.create(name="b", address="unix:///b", media_dir="/tmp/n", state="up", free_bytes=10**12)
@@ -107,8 +107,8 @@ def test_of_two_nodes_the_one_with_room_is_taken_and_if_none_has_somebody_knows(
     assert Alert.objects.get().key == f"disk_forecast:{booking.owner}"
 
 
-def test_a_source_that_sends_is_told_from_one_that_does_not(process_node: Any, project: Any) -> None:
-    """R-20: a short worker reads it as the recording will, and the secret stays secret."""
+def test_the_source_check_tells_whether_the_source_sends(process_node: Any, project: Any) -> None:
+    """R-20: a short probe reads it as the recording will, and the secret is not shown."""
     port = free_port()
     camera = Recorder.objects.create(
         name="Cam", project=project, source_type="srt", address=f"srt://127.0.0.1:{port}?passphrase=very-secret-words"
@@ -126,13 +126,13 @@ def test_a_source_that_sends_is_told_from_one_that_does_not(process_node: Any, p
 
 
 @pytest.mark.docker
-def test_a_missing_image_is_foreseen(make_docker_node: Any, project: Any, settings: Any) -> None:
+def test_a_missing_image_is_found(make_docker_node: Any, project: Any, settings: Any) -> None:
     """R-20: [docker] image present."""
     node = make_docker_node("a")
     camera = Recorder.objects.create(name="Cam", project=project, source_type="test", node=node)
     now = timezone.now()
     booking = book(camera, now + HOUR, now + 2 * HOUR, now=now)
-    assert findings(booking)["worker"] == (True, "can be started")
+    assert findings(booking)["media worker"] == (True, "can be started")
     settings.WORKER_IMAGE = "nobody-has-this:1"
-    is_good, text = findings(booking)["worker"]
+    is_good, text = findings(booking)["media worker"]
     assert (is_good, "nobody-has-this:1 is not on this node" in text) == (False, True)

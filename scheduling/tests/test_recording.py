@@ -22,11 +22,11 @@ def files_of(booking: Booking, settings: Any) -> list[Path]:
 
 
 def test_start_gives_a_growing_playable_file_and_stop_keeps_it(recorder: Recorder, settings: Any) -> None:
-    """R-16: the file is readable while it grows. A-01's ground: folder and file follow the template."""
+    """R-16: the file can be read while it grows. A-01: folder and file follow the template."""
     outcome = start_now(recorder, by="anna")
 
     assert outcome.is_good, outcome.text
-    assert "records on local" in outcome.text
+    assert "is recording on local" in outcome.text
     booking = outcome.target
     assert booking is not None
     assert booking.state == Booking.State.RECORDING
@@ -41,7 +41,7 @@ def test_start_gives_a_growing_playable_file_and_stop_keeps_it(recorder: Recorde
     booking.refresh_from_db()
     assert booking.state == Booking.State.COMPLETED
     assert booking.size_bytes == path.stat().st_size
-    assert abs(decode(path) - booking.frames) <= 2  # the last report of ffmpeg comes before its last flush
+    assert abs(decode(path) - booking.frames) <= 2  # ffmpeg's last report comes before its last flush
     assert not Workload.objects.to_look_at().exists()
     assert [event.new for event in booking.events.all()] == [
         "planned",
@@ -54,7 +54,7 @@ def test_start_gives_a_growing_playable_file_and_stop_keeps_it(recorder: Recorde
 
 
 def test_second_start_of_a_recording_recorder_is_refused_and_names_the_first(recorder: Recorder) -> None:
-    """R-13: refused by the database, explained in words, with the next free slot."""
+    """R-13: refused by the database, with an explanation and the next free slot."""
     first = start_now(recorder, by="anna")
     assert first.is_good, first.text
 
@@ -71,10 +71,10 @@ def test_stop_of_an_idle_recorder_says_so(recorder: Recorder) -> None:
     assert stop_now(recorder, by="anna").text == "Studio A is not recording."
 
 
-def test_a_scheduler_of_another_machine_leaves_this_machine_s_processes_alone(
+def test_a_scheduler_on_another_machine_does_not_touch_this_machine_s_processes(
     recorder: Recorder, settings: Any, tmp_path: Path
 ) -> None:
-    """A process node means the processes of one machine and folder: elsewhere "not found" never reads as "gone"."""
+    """A process node means the processes of one machine and folder: elsewhere "not found" does not mean "gone"."""
     outcome = start_now(recorder, by="anna")
     assert outcome.is_good, outcome.text
     before = Workload.objects.get()

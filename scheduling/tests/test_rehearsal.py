@@ -99,7 +99,7 @@ def test_a_rehearsal_includes_bookings_made_by_hand(station: Recorder) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--from", "soon", "--to", "2027-01-01"], "not a day or time"),
+        (["--from", "soon", "--to", "2027-01-01"], "Not a day or time"),
         (["--from", "2027-01-02", "--to", "2027-01-01"], "end must come after the start"),
         (["--from", "2027-01-01", "--to", "2037-01-01"], "at most 400 days"),
         (["--from", "2027-01-01", "--to", "2027-01-02", "--zone", "Mars/Base"], "not a time zone"),

@@ -1,4 +1,4 @@
-"""Ten at once on two Docker nodes, from booking to file: on time, and as long as they should be (R-17, R-19, R-21)."""
+"""Ten recordings at once on two Docker nodes: on time, and with the right length (R-17, R-19, R-21)."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ FRAMES_PER_SECOND = 25
 def test_ten_recordings_in_the_same_second_are_on_time_and_complete(
     make_docker_node: Any, project: Any, scheduler: Any
 ) -> None:
-    """R-19: first frame at or before the planned start for all; each file as long as window plus padding to 0.5 s."""
+    """R-19: all first frames at or before the planned start; each file as long as the padded window, to 0.5 s."""
     nodes = [make_docker_node("a"), make_docker_node("b")]
     recorders = [
         Recorder.objects.create(
@@ -37,7 +37,7 @@ def test_ten_recordings_in_the_same_second_are_on_time_and_complete(
         )
         for number in range(COUNT)
     ]
-    # Ten recordings fit on two cores, ten previews beside them do not: ffmpeg would fall behind the clock.
+    # Ten recordings fit on two cores, ten previews in addition do not: ffmpeg would fall behind.
     scheduler(WORKER_PREVIEW="false")
     now = database_now()
     starts = (now + timedelta(seconds=20 + PADDING)).replace(microsecond=0)

@@ -1,4 +1,4 @@
-// Search fields (select2) say what they are for: an empty one has no name that a screen reader could read.
+// Names search fields (select2) for screen readers: an empty one has no accessible name.
 "use strict";
 
 function nameSearchFields() {

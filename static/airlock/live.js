@@ -1,4 +1,4 @@
-// Stills that stay fresh: every visible <img data-live-src> is loaded again once a second, and greyed when it is not.
+// Reloads every <img data-live-src> once a second while the page is visible, and greys out images that are outdated.
 "use strict";
 
 const STALE_AFTER_MS = 5000;

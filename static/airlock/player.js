@@ -1,4 +1,4 @@
-// The player of the library: sets its own source, brings a live picture back when it stalls, and follows the time bar.
+// The library's player: sets the source, reloads a live picture that stalls, and links the player to the time bar.
 "use strict";
 
 const STALL_AFTER_MS = 6000;
@@ -8,8 +8,8 @@ function fresh(address) {
   return `${address}${address.includes("?") ? "&" : "?"}t=${Date.now()}`;
 }
 
-// A live playlist that fails at the start stays dead by itself; so does one whose encoder was replaced.
-// Answers how to end it.
+// Reloads a live playlist that failed at the start or whose encoder was replaced: browsers do not retry by themselves.
+// Returns a function that ends it.
 function keepLive(video) {
   let movedAt = Date.now();
   let loadedAt = 0;
@@ -40,7 +40,7 @@ function keepLive(video) {
   };
 }
 
-// A picture that costs something plays only while its fold is open.
+// Plays a live picture only while its section is open: each viewer costs processor time and bandwidth.
 function watchWhileOpen(details) {
   const video = details.querySelector("video[data-source]");
   let end = null;

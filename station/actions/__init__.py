@@ -1,4 +1,4 @@
-"""What people do by hand: one Action for the button, the API call and the command, answered by one Outcome."""
+"""Actions people take by hand: one Action for button, API call and command; each call returns one Outcome."""
 
 from station.actions.action import Action, action
 from station.actions.outcome import Outcome, Refusal, Result, changed_meanwhile, done, nothing, refused

@@ -1,7 +1,7 @@
-"""One thing a person can do to one object: who may, in which states, the function that does it, the audit entry.
+"""An Action: one thing a person can do to one object, with permission, allowed states, function and audit entry.
 
-Buttons, actions on many rows, API calls and commands all call the same Action. The audit entry is written after the
-act, from its Outcome: an act that lost a race is on record as "nothing", never as done.
+Buttons, bulk actions, API calls and commands all call the same Action. The audit entry is written afterwards, from the
+Outcome: an action that lost a race is recorded as "nothing", never as done.
 """
 
 from collections.abc import Callable, Collection
@@ -23,31 +23,31 @@ Act = Callable[..., Outcome]
 
 @dataclass(frozen=True)
 class Action:
-    """Call it with the object, `by` and what the form asks for."""
+    """Call it with the object, `by` and the values of the form."""
 
-    name: str  # as the audit trail has it: "run now"
-    label: str  # as the button has it: "Run now"
+    name: str  # in the audit trail: "run now"
+    label: str  # on the button: "Run now"
     act: Act
-    permissions: tuple[str, ...]  # all of them, asked with the object
-    states: Collection[str] = ()  # in which it makes sense; empty: in every one
-    when: Callable[[Any], bool] | None = None  # what else must be so
-    otherwise: str = ""  # what the object is instead: "already paused"; empty: its state
-    makes_target: bool = False  # the outcome's target is new, and the audit entry is about that
+    permissions: tuple[str, ...]  # all are required, checked for the object
+    states: Collection[str] = ()  # in which it is possible; empty: in all
+    when: Callable[[Any], bool] | None = None  # another condition
+    otherwise: str = ""  # the reason if `when` is False: "already paused"; empty: its state
+    makes_target: bool = False  # the outcome's target is new; the audit entry is about the target
 
     def may(self, user: Any, row: Any = None) -> bool:
-        """Without an object: anywhere at all."""
+        """Whether the user has the permissions for this object; without one: for any object at all."""
         return all(user.has_perm(permission, row) for permission in self.permissions)
 
     def is_possible(self, row: Any) -> bool:
         return (not self.states or row.state in self.states) and (self.when is None or self.when(row))
 
     def __call__(self, row: Any, *, by: str, now: datetime | None = None, **values: Any) -> Outcome:
-        """Do it if the object's state allows it, and write down what really happened. Asks for no permission."""
+        """Do it if the object's state allows it, and record what happened. Does not check permissions: see `may`."""
         before = _state_of(row)
         try:
             outcome = self._attempt(row, by=by, now=now or database_now(), **values)
         except Exception as error:
-            with suppress(DatabaseError):  # the database itself may be what failed
+            with suppress(DatabaseError):  # the database may be what failed
                 audit.record(by, self.name, row, result=Result.FAILED, note=redact(f"{type(error).__name__}: {error}"))
             raise
         self._record(row, outcome, by, before)
@@ -55,7 +55,7 @@ class Action:
 
     def _attempt(self, row: Any, **how: Any) -> Outcome:
         if not self.is_possible(row):
-            word = self.otherwise or getattr(row, "state_word", "not in a state for that")
+            word = self.otherwise or getattr(row, "state_word", "not in a state that allows this")
             return refused(f"{row} is {word}.", reason=word)
         try:
             return self.act(row, **how)
@@ -81,6 +81,6 @@ def _state_of(row: Any) -> dict[str, Any]:
 
 
 def action(name: str, label: str, *, permission: str | tuple[str, ...], **more: Any) -> Callable[[Act], Action]:
-    """Make an Action of the function below: `(row, *, now, by, **values) -> Outcome`."""
+    """Decorator: make an Action of a function `(row, *, now, by, **values) -> Outcome`."""
     permissions = (permission,) if isinstance(permission, str) else permission
     return lambda act: Action(name, label, act, permissions, **more)

@@ -1,4 +1,4 @@
-"""What management commands share: an Action is carried out, its sentence printed, a refusal ends with exit code 1."""
+"""Base of management commands that carry out an Action: they print its text; a refusal ends with exit code 1."""
 
 import json
 from typing import Any, TypeVar
@@ -17,14 +17,14 @@ class ActionCommand(BaseCommand):
     """The base of every command that does what a button does."""
 
     def carry_out(self, action: Action, row: Any, **values: Any) -> Outcome:
-        """Raises CommandError with the sentence, unless all went well."""
+        """Carry it out. Raises CommandError with the outcome's text unless all went well."""
         outcome = action(row, by=BY, **values)
         if not outcome.is_good:
             raise CommandError(outcome.text)
         return outcome
 
     def answer(self, options: dict[str, Any], text: str, **facts: Any) -> None:
-        """The sentence; with --json, the facts beside it."""
+        """Print the text; with --json, the facts as well."""
         is_json = options.get("json", False)
         self.stdout.write(json.dumps({"text": text, **facts}, default=str) if is_json else text)
 
@@ -33,5 +33,5 @@ def row_named(model: type[Row], name: str) -> Row:
     row: Row | None = model._default_manager.filter(name=name).first()
     if row is None:
         known = ", ".join(model._default_manager.values_list("name", flat=True)) or "none"
-        raise CommandError(f"There is no {model._meta.verbose_name} called {name}. There are: {known}.")
+        raise CommandError(f"There is no {model._meta.verbose_name} called {name}. Known names: {known}.")
     return row

@@ -1,4 +1,4 @@
-"""The outcome of an action: done, refused or nothing to do, with the sentence a person reads."""
+"""The outcome of an action: done, refused or nothing to do, with a text for the person."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ Result = AuditEntry.Result
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of it. `text` goes to the person and into the audit trail, so it holds no secret."""
+    """The result. `text` is shown to the person and stored in the audit trail, so it holds no secret."""
 
     result: AuditEntry.Result
     text: str
-    target: models.Model | None = None  # what the text is about, if not the object itself; pages link to it
+    target: models.Model | None = None  # what the text is about, if not the object; pages link to it
     reason: str = ""  # the short form of a refusal, for a report on many objects
     details: Mapping[str, Any] = field(default_factory=dict)  # for the audit trail and for API callers
-    needs_attention: bool = False  # done, but not as wished: shown as a warning, answered as a conflict
-    shown_once: str = ""  # a link or token for the person alone: it is never stored
+    needs_attention: bool = False  # done, but not as asked: shown as a warning, 409 in the API
+    shown_once: str = ""  # a link or token, shown to the person and never stored
 
     @property
     def is_done(self) -> bool:
@@ -45,17 +45,17 @@ def nothing(text: str, **more: Any) -> Outcome:
 
 
 def changed_meanwhile(row: Any) -> Outcome:
-    """Somebody else was faster: `move()` or another compare-and-set changed no row."""
+    """Someone else was faster: `move()` or another compare-and-set changed no row."""
     row.refresh_from_db()
     word = getattr(row, "state_word", "")
     return nothing(
-        f"Nothing was done: {row} has just been changed by somebody else" + (f" and is {word}." if word else "."),
-        reason=word or "just changed by somebody else",
+        f"Nothing was done: {row} has just been changed by someone else" + (f" and is {word}." if word else "."),
+        reason=word or "just changed by someone else",
     )
 
 
 class Refusal(Exception):
-    """It cannot be done; the text says why. The base of every exception that an Action answers as "refused"."""
+    """It cannot be done; the text says why. An Action turns this exception and its subclasses into "refused"."""
 
     def outcome(self) -> Outcome:
         return refused(str(self))

@@ -1,4 +1,4 @@
-"""Alerts, the routes they take, and what became of each message."""
+"""Admin of alerts, of the routes that send them, and of each message sent."""
 
 from typing import Any
 
@@ -61,7 +61,8 @@ class RouteForm(forms.ModelForm):
     signing_secret = forms.CharField(
         required=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="Write-only. Each webhook carries X-Airlock-Signature: sha256=HMAC of the body. Empty: unchanged.",
+        help_text="Write-only. Leave empty to keep the stored one. "
+        "Each webhook has the header X-Airlock-Signature: sha256=HMAC of the body.",
     )
 
     class Meta:

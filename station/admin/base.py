@@ -1,4 +1,4 @@
-"""The base of all our admin pages: rights per project, an audit trail, 404 for what is not yours."""
+"""Base classes of all admin pages: rights per project, an audit trail, 404 for objects the user may not see."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from station.states import Machine
 
 
 class ProjectRights:
-    """Permissions are asked with the object, and lists hold only what the user may see (S-01)."""
+    """Checks permissions per object; lists show only what the user may see (S-01)."""
 
     model: type[models.Model]
     opts: Any
@@ -37,15 +37,15 @@ class ProjectRights:
 
     def _may(self, request: HttpRequest, verb: str, obj: Any) -> bool:
         permission = f"{self.opts.app_label}.{verb}_{self.opts.model_name}"
-        if obj is not None and not isinstance(obj, models.Model):  # unfold hands over the id
+        if obj is not None and not isinstance(obj, models.Model):  # unfold passes the id
             obj = self.model._base_manager.filter(pk=obj).first()
-        if obj is not None and not isinstance(obj, self.model):  # an inline is asked with its parent
+        if obj is not None and not isinstance(obj, self.model):  # for an inline, Django passes the parent
             return bool(request.user.has_perm(permission))
         return bool(request.user.has_perm(permission, obj))
 
 
 class VisibleFilter(admin.RelatedFieldListFilter):
-    """A filter by something related that offers only what the user may see."""
+    """A filter by a related object that offers only objects the user may see."""
 
     def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> list[tuple[Any, Any]]:
         related = field.remote_field.model
@@ -55,7 +55,7 @@ class VisibleFilter(admin.RelatedFieldListFilter):
 
 
 class Audited:
-    """Whatever a person saves or deletes here is on record."""
+    """Writes an audit entry for everything a person saves or deletes."""
 
     model: Any
 
@@ -87,7 +87,7 @@ class Audited:
 
 
 class StationAdmin(Audited, ProjectRights, ModelAdmin):
-    """Every page of ours derives from this."""
+    """The base of every admin page of Airlock."""
 
     list_fullwidth = True
     warn_unsaved_form = True
@@ -98,7 +98,7 @@ class StationAdmin(Audited, ProjectRights, ModelAdmin):
         return only_visible(super().get_queryset(request), request.user, permission)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Only what the user may use can be chosen; the form refuses anything else."""
+        """Offer only objects the user may use; the form refuses all others."""
         related = db_field.remote_field.model
         if "queryset" not in kwargs:
             view = f"{related._meta.app_label}.view_{related._meta.model_name}"
@@ -124,7 +124,7 @@ class StationAdmin(Audited, ProjectRights, ModelAdmin):
 
 
 class ReadOnlyRights:
-    """Looked at, never touched: audit tables and what the loop writes."""
+    """Read-only: audit tables and rows that the loop writes."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -141,7 +141,7 @@ class ReadOnlyAdmin(ReadOnlyRights, StationAdmin):
 
 
 class MachineAdmin(StationAdmin):
-    """A page of something with a state."""
+    """The page of a model with a state."""
 
     @display(description="State", ordering="state")
     def state_shown(self, obj: Machine) -> SafeString:
@@ -149,7 +149,7 @@ class MachineAdmin(StationAdmin):
 
 
 class EventInline(ReadOnlyRights, TabularInline):
-    """The history of moves below a machine's page. Subclasses name the event model."""
+    """The history of state changes on a machine's page. Subclasses name the event model."""
 
     fields = ["at", "arrow", "by", "note"]
     readonly_fields = fields
@@ -161,7 +161,7 @@ class EventInline(ReadOnlyRights, TabularInline):
     per_page = 20
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return True  # the page it hangs on was allowed
+        return True  # the right to see the page was already checked
 
     @display(description="Move")
     def arrow(self, obj: Any) -> str:
@@ -169,7 +169,7 @@ class EventInline(ReadOnlyRights, TabularInline):
 
 
 def named(formset: Any) -> Any:
-    """The fields of a table of forms have no labels of their own; who cannot see the column's head hears this."""
+    """Name each field of a table of forms for screen readers: there, only the column heads are visible labels."""
     for field in formset.form.base_fields.values():
         field.widget.attrs.setdefault("aria-label", str(field.label))
         inner = getattr(field.widget, "widget", None)  # Django wraps the widget of a foreign key
@@ -183,10 +183,10 @@ def who(request: HttpRequest) -> str:
 
 
 def dialog(title: str, description: str, submit: str) -> dict[str, Any]:
-    """With a dialog, unfold's actions are POST with CSRF; without one they would run on GET (S-02)."""
+    """Options of a dialog. With one, unfold's actions are POST with CSRF; without one they run on GET (S-02)."""
     return {"title": title, "description": description, "form_submit_text": submit}
 
 
 def redirect_after_dialog(url: str) -> HttpResponse:
-    """unfold's dialogs are htmx forms: this makes the browser go on."""
+    """Redirect the browser after a dialog: unfold's dialogs are htmx forms, so a plain redirect has no effect."""
     return HttpResponse(headers={"HX-Redirect": url})

@@ -1,8 +1,8 @@
-"""Buttons of the admin: each one carries out an Action, by POST from a dialog, and shows the sentence it answers.
+"""Buttons of the admin: each one carries out an Action, by POST from a dialog, and shows the text of its Outcome.
 
-A page names its `buttons`, its `row_buttons` (in the list) and what can be done to many rows (`bulk_actions`). A button
-is shown only where the Action is possible and permitted. Pressed on an old page it is refused with the sentence.
-Foreign objects are not found (S-01), and GET only opens the dialog (S-02).
+A page lists its `buttons`, its `row_buttons` (in the list) and its `bulk_actions` (for many rows). A button is shown
+only where the Action is possible and permitted. Pressed on an outdated page, it is refused with the reason. Objects
+that the user may not see are not found (S-01), and GET only opens the dialog (S-02).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ NO_PERMISSION = "you don't have permission"
 
 @dataclass(frozen=True)
 class Button:
-    """An Action as a page shows it. `name` is that of its method and URL."""
+    """An Action as a page shows it. `name` is the name of its method and URL."""
 
     action: Action
     icon: str
@@ -43,9 +43,9 @@ class Button:
     path: str = ""  # the end of its URL; empty: the name with dashes
     form: type[BaseDialogForm] | None = None
     variant: ActionVariant = ActionVariant.DEFAULT
-    values: Mapping[str, Any] = field(default_factory=dict)  # given to the action beside what the form asks
+    values: Mapping[str, Any] = field(default_factory=dict)  # passed to the action, in addition to the form's values
     from_request: Callable[[HttpRequest], Mapping[str, Any]] | None = None  # the same, from the request
-    goes_to_target: bool = False  # afterwards the page of what it made is shown
+    goes_to_target: bool = False  # then show the page of the object it made
 
     @property
     def method_name(self) -> str:
@@ -100,7 +100,7 @@ class Operated:
         page.actions = [*(bulk.method_name for bulk in cls.bulk_actions), *cls.__dict__.get("actions", [])]
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """Only what would work now."""
+        """Show only buttons that would work now."""
         found = super().get_actions_detail(request, object_id)  # type: ignore[misc]
         row = self.get_queryset(request).filter(pk=object_id).first()  # type: ignore[attr-defined]
         shown = {
@@ -112,12 +112,12 @@ class Operated:
         return [each for each in found if shown.get(each.action_name, True)]
 
     def get_actions_row(self, request: HttpRequest) -> list[Any]:
-        """Whoever may nowhere press it does not see it."""
+        """Hide buttons that the user may press on no row at all."""
         found = super().get_actions_row(request)  # type: ignore[misc]
         return [each for each, button in zip(found, self.row_buttons, strict=True) if button.action.may(request.user)]
 
     def pressed_on(self, request: HttpRequest, button: Button, object_id: Any) -> Any:
-        """The row it was pressed on: 404 for what the user may not see, 403 for what she may not do."""
+        """The row it was pressed on: 404 if the user may not see it, 403 if the user may not do this."""
         row = get_object_or_404(self.get_queryset(request), pk=object_id)  # type: ignore[attr-defined]
         if not button.action.may(request.user, row):
             raise PermissionDenied
@@ -130,7 +130,7 @@ class Operated:
         return outcome
 
     def tell(self, request: HttpRequest, row: Any, outcome: Outcome) -> None:
-        """The sentence, with a link to what it is about."""
+        """Show the outcome's text, with a link to its target."""
         level = messages.SUCCESS if outcome.is_good else messages.WARNING
         messages.add_message(request, level, self.sentence(request, row, outcome))
 
@@ -159,7 +159,7 @@ def page_of(request: HttpRequest, row: models.Model | None) -> str:
 
 
 def report(request: HttpRequest, rows: Iterable[Any], bulk: BulkAction) -> None:
-    """Carry it out on each row and tell what came of them all."""
+    """Carry it out on each row and show one summary."""
     good = 0
     left, odd = list[str](), list[str]()
     for row in rows:
@@ -178,7 +178,7 @@ def report(request: HttpRequest, rows: Iterable[Any], bulk: BulkAction) -> None:
 
 
 def _press(button: Button, *, is_in_list: bool) -> Any:
-    """The method unfold calls: rights first, then the dialog, then the action."""
+    """The method that unfold calls: it checks the rights, shows the dialog, then carries out the action."""
 
     def confirmed(self: Any, request: HttpRequest, form: Any, object_id: Any) -> HttpResponse:
         row = self.pressed_on(request, button, object_id)
@@ -189,7 +189,7 @@ def _press(button: Button, *, is_in_list: bool) -> Any:
         here = reverse(f"{names}_changelist") if is_in_list else reverse(f"{names}_change", args=[object_id])
         return redirect_after_dialog(page_of(request, target) or here)
 
-    confirmed.__name__ = button.method_name  # unfold finds actions by it
+    confirmed.__name__ = button.method_name  # unfold finds actions by this name
     asking = unfold_action(
         description=button.description,
         icon=button.icon,
@@ -200,7 +200,7 @@ def _press(button: Button, *, is_in_list: bool) -> Any:
 
     @wraps(asking)
     def press(self: Any, request: HttpRequest, object_id: Any) -> HttpResponse:
-        self.pressed_on(request, button, object_id)  # the dialog's choices, too, are not for everybody
+        self.pressed_on(request, button, object_id)  # the dialog's choices need the right, too
         answer: HttpResponse = asking(self, request, object_id=object_id)
         return answer
 

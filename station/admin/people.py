@@ -1,4 +1,4 @@
-"""Users and groups in the same look as everything else; for administrators only."""
+"""Admin of users and groups, in the style of the other pages; for administrators only."""
 
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
@@ -28,8 +28,8 @@ class PersonAdmin(Audited, UserAdmin, ModelAdmin):
             "Rights",
             {
                 "fields": ["is_active", "is_staff", "is_superuser", "groups"],
-                "description": "Staff status lets a person log in here. What she may do is set per project; "
-                f"the group “{Role.ADMINISTRATOR}” may do everything everywhere.",
+                "description": "Staff status lets a person log in here. Rights are set per project; "
+                f"members of the group “{Role.ADMINISTRATOR}” may do everything everywhere.",
             },
         ),
     ]

@@ -1,4 +1,4 @@
-"""Projects with their members, and the audit trail."""
+"""Admin of projects with their members, and of the audit trail."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""API tokens: made for a person, shown once."""
+"""Admin of API tokens: made for a person, shown once."""
 
 from typing import Any
 
@@ -33,4 +33,4 @@ class ApiTokenAdmin(StationAdmin):
         obj.pk = row.pk
         obj.refresh_from_db()
         audit.record(who(request), "add", obj, note=f"for {obj.user}")
-        messages.warning(request, f"The token, shown only this once: {token}")
+        messages.warning(request, f"Copy the token now; it is shown only once: {token}")

@@ -50,7 +50,7 @@ def test_what_was_done_is_on_record_after_the_act(alert: Alert) -> None:
     ("how", "result", "note"),
     [
         ("refuse", "refused", "It bites."),
-        ("lose", "nothing", "Nothing was done: Fire in studio A has just been changed by somebody else and is open."),
+        ("lose", "nothing", "Nothing was done: Fire in studio A has just been changed by someone else and is open."),
     ],
 )
 def test_what_was_not_done_is_on_record_as_such(alert: Alert, how: str, result: str, note: str) -> None:

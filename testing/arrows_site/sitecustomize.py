@@ -1,4 +1,4 @@
-"""Python imports this at its start if the folder is on PYTHONPATH: processes that tests start note arrows, too."""
+"""Records arrows in processes that tests start: Python imports this at its start if the folder is on PYTHONPATH."""
 
 import sys
 from pathlib import Path

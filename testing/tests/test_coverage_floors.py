@@ -1,4 +1,4 @@
-"""The comparison of coverage with its floors."""
+"""Tests of the comparison of coverage with its floors."""
 
 from testing.coverage_floors import percent_by_app, shortfalls
 

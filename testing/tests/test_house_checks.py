@@ -1,4 +1,4 @@
-"""Each house check sees a bad example, and lets a good one pass."""
+"""Each house check finds a bad example and passes a good one."""
 
 import pytest
 
@@ -36,9 +36,9 @@ def test_requirements_that_do_not_fit_the_tests_are_found(named: str, word: str)
     assert word in found
 
 
-def test_a_requirement_that_stands_there_twice_is_found() -> None:
+def test_a_requirement_that_is_listed_twice_is_found() -> None:
     found = list(check_requirements([File("a/tests/test_a.py", "R-01")], DOCUMENT + DOCUMENT))
-    assert any("R-01 stands there twice" in each for each in found)
+    assert any("R-01 is listed twice" in each for each in found)
 
 
 def test_a_requirement_named_outside_of_tests_is_no_proof() -> None:
@@ -101,7 +101,7 @@ def test_a_document_exception_without_need_is_found() -> None:
         File("docs/a.md", "A refusal is explained in words."),
     ],
 )
-def test_phrases_nobody_should_write_are_found(file: File) -> None:
+def test_phrases_to_avoid_are_found(file: File) -> None:
     [found] = check_wording([file], Rules())
     assert "Write: " in found
 

@@ -1,1 +1,1 @@
-"""Formats of our one language."""
+"""Formats for LANGUAGE_CODE en-gb."""

@@ -1,4 +1,4 @@
-"""`manage.py up`: a working Airlock from one command. `make run` calls it."""
+"""`manage.py up`: starts a working Airlock with one command. `make run` calls it."""
 
 import errno
 import fcntl
@@ -28,13 +28,13 @@ READY_SECONDS = 60
 
 
 class Command(BaseCommand):
-    help = "Start database, web, scheduler and worker of this folder, and keep them running until Ctrl-C."
+    help = "Start database, web, scheduler and job worker of this folder, and keep them running until Ctrl-C."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="Where to listen (default: this machine only).")
         parser.add_argument("--port", type=int, default=8000, help="1 to 65535")
-        parser.add_argument("--no-demo", action="store_true", help="Make no demo data.")
+        parser.add_argument("--no-demo", action="store_true", help="Create no demo data.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         host, port = options["host"], options["port"]
@@ -54,14 +54,14 @@ class Command(BaseCommand):
         announcer.start()
         supervisor.run()
         self.stdout.write(
-            "\nStopping web, scheduler and worker. Recordings and channels that run keep running;"
-            " `make run` finds them again."
+            "\nStopping web, scheduler and job worker. Recordings and channels keep running;"
+            " the next `make run` finds them again."
         )
         supervisor.end()
         lock.close()
 
     def _announce(self, url: str, login: Login | None) -> None:
-        """As soon as the web answers: say where, and who may come in."""
+        """Print the address and the login as soon as the web process answers."""
         while not wait_until_up(url):
             self.stderr.write(f"The web process does not answer at {url} yet. Its messages above say why.")
         lines = ["", f"  Airlock is up: {url}"]
@@ -72,13 +72,13 @@ class Command(BaseCommand):
             folder = shlex.quote(str(settings.DATA_DIR))
             again = f"DATA_DIR={folder} {sys.executable} manage.py changepassword {login.username}"
             lines += [f"  Log in as {login.username}. Forgotten the password? {again}"]
-        lines += ["  Ctrl-C stops web, scheduler, worker and database; recordings and channels keep running.", ""]
+        lines += ["  Ctrl-C stops web, scheduler, job worker and database; recordings and channels keep running.", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
 
 
 def take_folder(data_dir: Path, url: str) -> IO[str]:
-    """One `up` per data folder. The lock goes with the process, however it ends."""
+    """Lock the data folder: one `up` per folder. The lock ends with the process, even if it is killed."""
     data_dir.mkdir(parents=True, exist_ok=True)
     handle = (data_dir / "up.lock").open("a+")
     try:
@@ -87,7 +87,7 @@ def take_folder(data_dir: Path, url: str) -> IO[str]:
         handle.seek(0)
         known = json.loads(handle.read() or "{}")
         raise CommandError(
-            f"Airlock already runs from this folder (process {known.get('pid', '?')}, {known.get('url', '?')}). "
+            f"Airlock is already running from this folder (process {known.get('pid', '?')}, {known.get('url', '?')}). "
             "Stop it first, or choose another folder with DATA_DIR=…"
         ) from None
     handle.seek(0)
@@ -113,16 +113,16 @@ def check_port(host: str, port: int) -> None:
 
 
 def children(host: str, port: int) -> list[Child]:
-    """The web (gunicorn with threads), the scheduler and a worker, with the same settings as this process."""
+    """The web (gunicorn with threads), the scheduler and a job worker, with the same settings as this process."""
     environment = {**os.environ, "DATA_DIR": str(settings.DATA_DIR)}
     if host in LOOPBACK and "HTTPS" not in os.environ:
-        environment["HTTPS"] = "false"  # the browser is on this very machine
+        environment["HTTPS"] = "false"  # the browser is on this machine
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     web = [sys.executable, "-m", "gunicorn", "config.wsgi", "--bind", bind, "--worker-class", "gthread"]
     web += ["--workers", "2", "--threads", "8", "--timeout", "60", "--graceful-timeout", "10", "--log-level", "warning"]
     scheduler = [sys.executable, str(settings.BASE_DIR / "manage.py"), "runscheduler"]
     worker = [sys.executable, str(settings.BASE_DIR / "manage.py"), "runworker"]
-    commands = {"web": web, "scheduler": scheduler, "worker": worker}
+    commands = {"web": web, "scheduler": scheduler, "job worker": worker}
     return [Child(name, command, environment, settings.BASE_DIR) for name, command in commands.items()]
 
 

@@ -16,10 +16,10 @@ class Command(ActionCommand):
     help = "Book a window on a recorder, as the form in the admin does."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("recorder", help="Its name.")
+        parser.add_argument("recorder", help="The recorder's name.")
         parser.add_argument("start", help="Like 2026-03-29T20:15, in house time unless --zone or an offset is given.")
-        parser.add_argument("end", help="The same.")
-        parser.add_argument("--zone", help="A time zone like Europe/Berlin (default: the house's).")
+        parser.add_argument("end", help="The end of the window, in the same form.")
+        parser.add_argument("--zone", help="A time zone like Europe/Berlin (default: house time).")
         parser.add_argument("--title", default="")
 
     def handle(self, *args: Any, **options: Any) -> None:

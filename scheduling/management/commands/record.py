@@ -14,7 +14,7 @@ class Command(ActionCommand):
     help = "Start a recorder now, as the button in the admin does."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("recorder", help="Its name.")
+        parser.add_argument("recorder", help="The recorder's name.")
         parser.add_argument(
             "--minutes", type=float, help="How long at most (default: the setting RECORD_NOW_MAX_HOURS)."
         )

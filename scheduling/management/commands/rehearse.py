@@ -1,4 +1,4 @@
-"""`manage.py rehearse --from DAY --to DAY`: what would happen then, without anything happening."""
+"""`manage.py rehearse --from DAY --to DAY`: shows what would happen in that time; nothing is changed."""
 
 import json
 import logging
@@ -25,13 +25,13 @@ WORDS = {
 
 
 class Command(BaseCommand):
-    help = "Play a span of time through with the real planning and loop on a pretended clock; nothing is changed."
+    help = "Run the real planning and loop over a span of time on a simulated clock. Nothing is changed."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", dest="begins", required=True, help="Like 2026-03-28 or 2026-03-28T18:00.")
-        parser.add_argument("--to", dest="ends", required=True, help="The same; a day means its first moment.")
-        parser.add_argument("--zone", help="The zone of these times and of what is printed (default: the house's).")
-        parser.add_argument("--json", action="store_true", help="For scripts.")
+        parser.add_argument("--to", dest="ends", required=True, help="In the same form; a day means its first moment.")
+        parser.add_argument("--zone", help="The time zone of these times and of the output (default: house time).")
+        parser.add_argument("--json", action="store_true", help="Print JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -40,8 +40,8 @@ class Command(BaseCommand):
         except UnknownZone as error:
             raise CommandError(str(error)) from error
         except ValueError as error:
-            raise CommandError(f"That is not a day or time like 2026-03-28T18:00: {error}") from error
-        logging.disable(logging.WARNING)  # what is only played must not read as if it had happened
+            raise CommandError(f"Not a day or time like 2026-03-28T18:00: {error}") from error
+        logging.disable(logging.WARNING)  # the log must not say that rehearsed bookings really ran
         try:
             happenings = rehearse(begins, ends)
         except CannotRehearse as fault:

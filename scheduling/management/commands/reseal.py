@@ -1,4 +1,4 @@
-"""`manage.py reseal`: seal every stored secret anew with the first of SEALING_KEYS, so that an old key can go."""
+"""`manage.py reseal`: encrypts every secret with the first of SEALING_KEYS, so that an old key can be removed."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from station.sealing import CannotOpen, seal, unseal
 
 
 def sealed_fields() -> list[tuple[Any, str]]:
-    """Every model that keeps a secret, of whichever app: by the name of the field, so that none is forgotten."""
+    """Every sealed field of every app, found by its name, so that none is forgotten."""
     return [
         (model, field.name)
         for model in apps.get_models()
@@ -19,7 +19,7 @@ def sealed_fields() -> list[tuple[Any, str]]:
 
 
 class Command(BaseCommand):
-    help = "Seal every stored secret anew with the first of SEALING_KEYS."
+    help = "Encrypt every stored secret again with the first of SEALING_KEYS."
 
     def handle(self, *args: Any, **options: Any) -> None:
         done, lost = 0, list[str]()
@@ -32,8 +32,8 @@ class Command(BaseCommand):
                 except CannotOpen:
                     lost.append(f"{model._meta.verbose_name} {row}")
                     continue
-                # Compare-and-set: a secret somebody changes in this moment is sealed with the first key already.
+                # Compare-and-set: a secret that is changed in this moment is already sealed with the first key.
                 done += model._base_manager.filter(pk=row.pk, **{field: sealed}).update(**{field: fresh})
-        self.stdout.write(f"{done} secrets sealed anew.")
+        self.stdout.write(f"{done} secrets encrypted again.")
         if lost:
-            raise CommandError(f"No key opens the secrets of: {', '.join(lost)}. Type them in again.")
+            raise CommandError(f"No key opens the secrets of: {', '.join(lost)}. Enter them again.")

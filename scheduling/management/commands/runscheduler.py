@@ -1,4 +1,4 @@
-"""`manage.py runscheduler`: the loop that keeps recorders and channels running on time."""
+"""`manage.py runscheduler`: runs the loop that keeps recorders and channels running on time."""
 
 import os
 from typing import Any
@@ -14,7 +14,7 @@ from station.database.sessions import PoolingRefused
 
 
 class Command(BaseCommand):
-    help = "Run the scheduler's loop until SIGTERM or Ctrl-C. Any number can run; one leads. Recordings run on."
+    help = "Run the scheduler's loop until SIGTERM or Ctrl-C. Any number can run; one leads. Recordings continue."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="Run one turn, if no other scheduler leads, and end.")
@@ -33,11 +33,13 @@ class Command(BaseCommand):
 
     def _run_once(self, loop: Loop) -> None:
         never, _ = os.pipe()
-        settings.LEADER_LOCK_TRY_SECONDS = min(settings.LEADER_LOCK_TRY_SECONDS, 2.0)  # whoever leads, leads
+        settings.LEADER_LOCK_TRY_SECONDS = min(
+            settings.LEADER_LOCK_TRY_SECONDS, 2.0
+        )  # do not wait long if another one leads
         try:
             loop.leader.open()
             if not loop.leader.try_to_lead(never):
-                raise CommandError("Another scheduler leads; it does what is to be done.")
+                raise CommandError("Another scheduler leads and does the work.")
             loop.run_once()
             loop.leader.step_down()
         except (OperationalError, psycopg.OperationalError) as error:

@@ -1,4 +1,4 @@
-"""`manage.py scheduler_status`: who leads, and what comes next. Ends with 1 if nobody leads."""
+"""`manage.py scheduler_status`: shows which scheduler leads and what comes next. The exit code is 1 if none leads."""
 
 import json
 from dataclasses import asdict
@@ -13,10 +13,10 @@ from station.clock import database_now, house_time, spoken
 
 
 class Command(BaseCommand):
-    help = "Say which scheduler leads, since when, and what comes next. The exit code is 1 if none leads."
+    help = "Show which scheduler leads, since when, and what comes next. The exit code is 1 if none leads."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="For scripts.")
+        parser.add_argument("--json", action="store_true", help="Print JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         now = database_now()
@@ -30,8 +30,8 @@ class Command(BaseCommand):
             "next_start_at": upcoming.opens_at if upcoming else None,
         }
         if options["json"]:
-            told = {"is_leading": status.is_locked, **asdict(status), **figures}
-            self.stdout.write(json.dumps(told, default=lambda moment: moment.isoformat(), indent=1))
+            content = {"is_leading": status.is_locked, **asdict(status), **figures}
+            self.stdout.write(json.dumps(content, default=lambda moment: moment.isoformat(), indent=1))
         else:
             self._say(status, figures)
         if not status.is_locked:
@@ -40,8 +40,8 @@ class Command(BaseCommand):
     def _say(self, status: Any, figures: dict[str, Any]) -> None:
         if status.is_locked:
             since = house_time(status.taken_at) if status.taken_at else "?"
-            self.stdout.write(f"{status.holder} leads since {since} (epoch {status.epoch}).")
-            self.stdout.write(f"It last spoke {spoken(status.silent_seconds or 0)} ago; {status.standbys} waiting.")
+            self.stdout.write(f"{status.holder} has led since {since} (epoch {status.epoch}).")
+            self.stdout.write(f"Last heartbeat {spoken(status.silent_seconds or 0)} ago; {status.standbys} on standby.")
         else:
             self.stdout.write("No scheduler leads. Nothing will start or stop until one runs: manage.py runscheduler")
         upcoming = figures["next_start_at"]

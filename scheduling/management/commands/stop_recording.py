@@ -13,7 +13,7 @@ class Command(ActionCommand):
     help = "Stop a recorder now, as the button in the admin does. What was recorded is kept."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("recorder", help="Its name.")
+        parser.add_argument("recorder", help="The recorder's name.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         recorder = row_named(Recorder, options["recorder"])

@@ -1,0 +1,163 @@
+"""The scheduler's step for bookings: which ones it advances now, in what order, and when it is needed again.
+
+`lifecycle.advance` moves one booking. This module chooses the bookings, keeps one fault from stopping the others, and
+calls the followers. A pass over very many bookings is interrupted and resumed, so that the leader keeps its lock.
+"""
+
+import logging
+import time
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db.models import F, Min, Q
+from django.utils.module_loading import import_string
+
+from nodes import workloads
+from nodes.models import Workload
+from nodes.workloads.reconcile import reconcile_soon
+from scheduling.models import Booking
+from scheduling.recording.lifecycle import advance, alert_about
+from station.clock import database_now
+from station.models.alert import Severity
+from station.redaction import redact
+from station.states import SCHEDULER, sql_list
+from station.term import Term
+
+logger = logging.getLogger(__name__)
+
+State = Booking.State
+# States that are left within seconds: these bookings are checked every HURRY.
+HURRIED = (State.STARTING, State.STOPPING, State.CANCELLING)
+HURRY = timedelta(seconds=0.5)
+# A booking that was started ahead of its window is not checked until this long after the window opens: there is nothing
+# to learn before, and checking ten of them takes processor time from ten ffmpegs that start in the same second.
+QUIET = timedelta(seconds=0.7)
+# After this long a pass pauses and lets the other steps run.
+PASS_SECONDS = 2.0
+# The dispatcher starts bookings on time. If it ever fails to, this step starts them so long after.
+OVERDUE = timedelta(seconds=5)
+WITH = ("recorder", "recorder__project", "recorder__node")
+# Due: anything active, and anything armed that should have started. The dispatcher finds planned ones that are overdue.
+DUE_SQL = f"""SELECT LEAST(
+    CASE WHEN EXISTS (SELECT FROM scheduling_booking
+                      WHERE state IN ({sql_list(Booking.ACTIVE)}))
+    THEN clock_timestamp() END,
+    (SELECT min(opens_at) FROM scheduling_booking WHERE state = '{State.ARMED}') + interval '{OVERDUE.seconds} s')"""  # noqa: S608
+
+
+class Passes:
+    """How far the leader is in its passes over the active bookings."""
+
+    def __init__(self) -> None:
+        self.looked_at_all = -1e9  # monotonic time of the last full pass
+        self.after = 0  # the booking after which an interrupted pass continues
+        self.unlucky: set[int] = set()  # starts that raised: tried again at once, even before their window opens
+
+
+def step(term: Term, now: datetime) -> datetime | None:
+    """Advance the bookings that need it now, one by one; once per tick all active ones."""
+    passes = term.memory(Passes)
+    active = Booking.objects.active()
+    is_full = time.monotonic() - passes.looked_at_all >= settings.SCHEDULER_TICK_SECONDS
+    unlucky = set(passes.unlucky)
+    passes.unlucky.difference_update(unlucky)
+    # A booking that records is advanced whenever its media worker reports (`look`). One that was dispatched is handled
+    # by the dispatcher's threads until its window opens, unless that failed.
+    resting = Q(state=State.STARTING, opens_at__gt=now - QUIET) & ~Q(pk__in=unlucky)
+    hurried = Q(state__in=HURRIED) & ~resting
+    urgent = hurried | Q(state=State.RETRY_WAIT, next_attempt_at__lte=now) | Q(closes_at__lte=now)
+    chosen = (active if is_full else active.filter(urgent)).filter(pk__gt=passes.after).order_by("pk")
+    began = time.monotonic()
+    for booking in chosen.select_related(*WITH):
+        _look_at(term, booking)
+        if time.monotonic() - began > PASS_SECONDS:  # a leader that is silent for too long loses the lock
+            passes.after = booking.pk
+            return now
+    passes.after = 0
+    for booking in Booking.objects.overdue(now - OVERDUE).select_related(*WITH):
+        logger.error("A booking was not dispatched on time; it is started now. booking=%s", booking.pk)
+        _look_at(term, booking)
+    if is_full:
+        passes.looked_at_all = time.monotonic()
+        unwant_leftovers(now)
+    if active.filter(hurried).exists():
+        return now + HURRY
+    times = active.aggregate(
+        closes=Min("closes_at"),
+        retries=Min("next_attempt_at", filter=Q(state=State.RETRY_WAIT)),
+        opens=Min(F("opens_at") + QUIET, filter=resting),
+    )
+    return min((moment for moment in times.values() if moment), default=None)
+
+
+def begin(term: Term, pk: int) -> None:
+    """Ask for a media worker and start it at once; called by the dispatcher."""
+    close_old_connections()
+    try:
+        booking = Booking.objects.select_related(*WITH).filter(pk=pk).first()
+        if booking is not None and booking.state in Booking.ACTIVE:
+            _look_at(term, booking)
+    except (OperationalError, InterfaceError):
+        term.memory(Passes).unlucky.add(pk)
+        raise
+
+
+def look(term: Term, owner: str) -> None:
+    """Advance the booking because something new is known about its media worker (see WORKLOAD_OWNERS)."""
+    booking = Booking.objects.active().select_related(*WITH).filter(pk=int(owner.partition(":")[2])).first()
+    if booking is not None:
+        _look_at(term, booking)
+
+
+def _look_at(term: Term, booking: Booking) -> None:
+    """Advance it. A fault raises an alert and does not stop the other bookings."""
+    before = booking.state
+    try:
+        advance_and_tell(booking, database_now())
+        if booking.state != before or (booking.state in HURRIED and not _rests(booking)):
+            reconcile_soon(term, booking.owner)
+    except (OperationalError, InterfaceError):
+        raise  # the database cannot be reached: not even an alert can be written
+    except Exception as error:  # a fault in one booking must not stop the others
+        logger.exception("A booking could not be advanced. booking=%s", booking.pk)
+        term.memory(Passes).unlucky.add(booking.pk)
+        text = redact(f"{type(error).__name__}: {error}")
+        alert_about(
+            booking, "trouble", f"{booking} cannot be checked: internal error", text, database_now(), Severity.CRITICAL
+        )
+
+
+def _rests(booking: Booking) -> bool:
+    """True if its media worker is up and its window is not open yet."""
+    if booking.state != State.STARTING or booking.opens_at <= database_now() - QUIET:
+        return False
+    workload = workloads.latest(booking.owner)
+    return workload is not None and workload.state == Workload.State.RUNNING
+
+
+def _tell_followers(booking: Booking) -> None:
+    """Call BOOKING_FOLLOWERS (they file what is recorded). A follower that fails does not disturb the recording."""
+    for path in settings.BOOKING_FOLLOWERS:
+        try:
+            import_string(path)(booking, database_now())
+        except Exception:  # the follower's own step tries again
+            if not connection.is_usable():
+                raise  # the database cannot be reached
+            logger.exception("A follower failed. follower=%s booking=%s", path, booking.pk)
+
+
+def unwant_leftovers(now: datetime) -> int:
+    """Stop media workers whose booking is no longer active, whatever went wrong before. Returns how many."""
+    rows = Workload.objects.filter(is_wanted=True, removed_at=None, owner__startswith="booking:")
+    owners = set(rows.values_list("owner", flat=True))
+    active = {f"booking:{pk}" for pk in Booking.objects.active().values_list("pk", flat=True)}
+    return sum(
+        workloads.unwant(owner, now=now, by=SCHEDULER, note="its booking has ended") for owner in owners - active
+    )
+
+
+def advance_and_tell(booking: Booking, now: datetime) -> None:
+    """Advance a booking and call its followers; for the loop and for the buttons."""
+    advance(booking, now)
+    _tell_followers(booking)
