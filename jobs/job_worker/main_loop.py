@@ -27,7 +27,7 @@ from jobs.job_worker.handler_call import Outcome
 from jobs.job_worker.lease_keeper import Keeper
 from jobs.job_worker.result_writer import Clerk
 from jobs.models import JobWorker, Run
-from jobs.runs import claiming, worker_records
+from jobs.runs import claiming, promotion, worker_records
 from jobs.runs.claiming import Claimant, Claimed
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import CANCEL
@@ -170,7 +170,7 @@ class Worker:
             ahead = look.now + PROMOTE_AHEAD
             promoted = 0
             if look.waits_until is not None and look.waits_until <= ahead:
-                promoted = claiming.promote(look.now, ahead, self._latest_only)
+                promoted = promotion.promote(look.now, ahead, self._latest_only)
             if self._stop.is_set() or not (claimed or promoted):
                 break
         if look.instant is not None and (look.instant - self._now()).total_seconds() <= 2 * WARM_UP_SECONDS:

@@ -14,7 +14,7 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from jobs.declared.declarations import registry
 from jobs.models import Job, JobWorker, Run
-from jobs.runs import claiming, worker_records
+from jobs.runs import promotion, worker_records
 from jobs.runs.finishing import ORPHANED_UNTIL_POISON, Failure, write_verdict
 from station.alerts import raise_alert, resolve_alert
 from station.database.notify import wake_workers
@@ -51,7 +51,7 @@ def step(term: Term, now: datetime) -> datetime | None:
     rescued = bury(now, by_silence=not is_patient)
     rescued += 0 if is_patient else rescue_stale(now)
     if Run.objects.waiting(now - timedelta(seconds=2)).exists():
-        rescued += claiming.promote(now, now, latest_only())
+        rescued += promotion.promote(now, now, latest_only())
     if rescued:
         wake_workers()
     _tell_if_nobody_works(now)

@@ -9,7 +9,7 @@ import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from jobs.declared import registration
 from jobs.declared.declarations import registry
 from jobs.models import Job, JobCursor, Run
-from jobs.runs import claiming, planning, sweeping
+from jobs.runs import planning, promotion, sweeping
 from jobs.runs.claiming import Claimed
 from jobs.runs.finishing import Failure
 from station.clock import database_now
@@ -107,7 +107,7 @@ def test_a_failed_plan_is_retried_though_the_cursor_went_far_ahead() -> None:
     assert planned >= 29, "every other hour was worked off meanwhile"
     assert Run.objects.get(pk=failed.pk).state == State.RETRY
 
-    claiming.promote(now + 31 * HOUR, now + 31 * HOUR, sweeping.latest_only())
+    promotion.promote(now + 31 * HOUR, now + 31 * HOUR, sweeping.latest_only())
     [again] = work(worker, now + 31 * HOUR)
     assert (again.id, again.attempt, again.planned_at) == (failed.pk, 2, first)
     assert Run.objects.get(pk=failed.pk).state == State.SUCCEEDED
@@ -122,6 +122,6 @@ def test_the_leader_finds_a_due_retry_that_no_job_worker_promoted(monkeypatch: p
     count = row.runs.count()
 
     assert Run.objects.waiting(now).filter(job=row).count() == count
-    assert claiming.promote(now, now, sweeping.latest_only()) == count
+    assert promotion.promote(now, now, sweeping.latest_only()) == count
 
     assert set(row.runs.values_list("state", flat=True)) <= {State.QUEUED}

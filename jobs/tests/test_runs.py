@@ -11,7 +11,7 @@ import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from jobs.declared import registration
 from jobs.declared.payloads import BadPayload
 from jobs.models import Job, JobCursor, Run, RunEvent
-from jobs.runs import claiming, planning, queue
+from jobs.runs import planning, promotion, queue
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import AlreadyRunning, NotQueued, Order, UnknownJob, cancel, enqueue, enqueue_many
 from jobs.runs.retention import delete_finished
@@ -242,6 +242,6 @@ def test_a_later_plan_takes_the_place_of_one_that_nobody_began() -> None:
     orders = [Order(planned_at=now - timedelta(seconds=n), run_at=now - timedelta(seconds=n)) for n in (3, 2, 1)]
     for order in orders:
         queue.insert(row.name, [order], trigger="plan", now=now - timedelta(seconds=10))
-    claiming.promote(now, now, [row.pk])
+    promotion.promote(now, now, [row.pk])
     states = list(row.runs.order_by("planned_at").values_list("state", flat=True))
     assert states == [State.CANCELLED, State.CANCELLED, State.QUEUED]

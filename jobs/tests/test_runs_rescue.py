@@ -11,7 +11,7 @@ import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from jobs.declared import registration
 from jobs.job_worker.handler_call import Success
 from jobs.models import JobWorker, Run
-from jobs.runs import claiming, queue, sweeping
+from jobs.runs import promotion, queue, sweeping
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import Order, cancel, enqueue, enqueue_many
 from station.clock import database_now
@@ -171,7 +171,7 @@ def test_a_retry_is_never_superseded_and_a_cancel_is_never_forgotten() -> None:
     [old] = queue.insert(row.name, [first], trigger="plan")
     Run.objects.filter(pk=old).update(attempt=1, state=State.RETRY)
     queue.insert(row.name, [second], trigger="plan", now=now - timedelta(seconds=20))
-    claiming.promote(now, now, [row.pk])
+    promotion.promote(now, now, [row.pk])
     assert set(row.runs.values_list("state", flat=True)) == {State.QUEUED}
     assert registration.pause(row, now=now, by="anna") == 1
     assert row.runs.get().pk == old
