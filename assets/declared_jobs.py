@@ -9,7 +9,7 @@ from assets.files import checksums, probing
 from assets.files.decoding import NotDecoded
 from assets.files.locations import FILMSTRIP, POSTER, PROXY, FileGone, media_of, path_of
 from assets.intake import import_run, imports, watch_folders
-from assets.library import live, retention
+from assets.library import gaps, retention
 from assets.models import Asset, AssetPart, AssetStep
 from assets.processing import measuring, products
 from assets.processing.steps import FIRST, StepOrder, complete, is_done_by, job_of
@@ -147,7 +147,7 @@ def describe(
     whole = shown.as_dict()
     technical = {**whole, "sounds": heard.as_dict()["sounds"], "parts": [each.as_dict() for each in probes]}
     changes: dict[str, Any] = {
-        **live.refine(asset, lengths),
+        **gaps.refine(asset, lengths),
         "technical": technical,
         "duration_seconds": duration,
         "video_format": str(shown.pictures[0])[:40] if shown.pictures else "",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assets.library import live
+from assets.library import gaps, live
 from assets.models import Asset, AssetStep
 from assets.processing import steps
 from assets.tests.conftest import part
@@ -167,7 +167,7 @@ def test_what_the_files_say_counts_in_the_end(booking: Booking) -> None:
     booking.parts = [part(1, opens, 20, end_reason="ffmpeg_died"), part(2, opens + timedelta(seconds=25), 35)]
     live.follow(booking, end(booking, "partial"))
     asset = Asset.objects.get()
-    changes = live.refine(asset, {1: (475, 19.0)})
+    changes = gaps.refine(asset, {1: (475, 19.0)})
     assert changes["completeness_percent"] == pytest.approx(90.0, abs=0.01)
     assert changes["frames"] == 475 + 875
     [gap] = changes["gaps"]
@@ -180,11 +180,11 @@ def test_a_part_that_comes_back_makes_the_asset_complete(booking: Booking) -> No
     now = end(booking)
     live.follow(booking, now)
     asset = Asset.objects.get()
-    assert live.refine(asset, {}) == {}, "complete as it is"
+    assert gaps.refine(asset, {}) == {}, "complete as it is"
     asset.steps.update(done_at=now, failed_at=None)
     Asset.objects.update(state=State.PARTIAL, is_complete=False)
     asset.refresh_from_db()
-    changes = live.refine(asset, {})
+    changes = gaps.refine(asset, {})
     assert changes["is_complete"] is True
     Asset.objects.update(**changes)
     asset.refresh_from_db()
