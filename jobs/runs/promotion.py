@@ -1,4 +1,4 @@
-"""Promotion: runs whose time comes join the queue, where job workers claim them."""
+"""Promotion: scheduled runs and retries that are due join the queue, where job workers claim them."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -22,7 +22,7 @@ SUPERSEDED = f"""
     WHERE r.job_id = ANY(%(jobs)s::bigint[]) AND r.scope = ANY(%(scopes)s::text[])
     AND r.state = '{State.QUEUED}' AND r.trigger = '{Run.Trigger.PLAN}' AND r.attempt = 0
     AND later.state = '{State.QUEUED}' AND later.trigger = '{Run.Trigger.PLAN}' AND later.run_at <= %(now)s"""  # noqa: S608  (our own states)
-# The turn it is now in each job: a scope that comes anew begins there, not before everybody else.
+# The current turn of each job: a scope that had no queued runs starts there, not ahead of all others.
 FLOORS = f"""
     SELECT j.id, COALESCE((SELECT turn FROM jobs_run q WHERE q.job_id = j.id AND q.priority = 0
                            AND q.state = '{State.QUEUED}' ORDER BY q.turn LIMIT 1), 1) - 1
@@ -34,11 +34,11 @@ PROMOTED_TURN = f"""1 + GREATEST(
 
 
 def promote(now: datetime, until: datetime, latest_only: Collection[int] = ()) -> int:
-    """J-21: scheduled runs and retries whose time comes by `until` join the queue, at the end of their scope's turn.
+    """J-21: scheduled runs and retries due by `until` join the queue, behind the last run of their scope.
 
-    A moment ahead, so that on the instant there is nothing left to do but to take them. Of the jobs in `latest_only`,
-    an older plan that nobody has begun gives way to the newer one. Answers how many were promoted; several workers
-    promote different ones at the same time.
+    They are promoted shortly before they are due, so that only the claim is left to do then. For jobs in `latest_only`,
+    a newer planned run cancels an older one that has not started. Returns how many were promoted. Several processes
+    may promote at the same time; each promotes different runs.
     """
     moved: list[tuple[Any, ...]] = []
     with transaction.atomic():
@@ -67,7 +67,7 @@ def promote(now: datetime, until: datetime, latest_only: Collection[int] = ()) -
 def _supersede(jobs: set[int], scopes: set[str], now: datetime) -> None:
     pks = [row[0] for row in fetch_prepared(SUPERSEDED, {"jobs": list(jobs), "scopes": list(scopes), "now": now})]
     if pks:
-        note = "a later one took its place before it could begin"
+        note = "replaced by a later run before it started"
         changes = {
             "finished_at": "%(_now)s",
             "error_code": f"'{Run.Fault.CANCELLED}'",
