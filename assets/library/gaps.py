@@ -1,4 +1,4 @@
-"""What is missing from an asset: the gaps between its parts and at the edges of its window, and its completeness."""
+"""What is missing from an asset: gaps between its parts and at the edges of its window, and its completeness."""
 
 import itertools
 from datetime import datetime, timedelta
@@ -11,13 +11,13 @@ from scheduling.models import Booking
 from worker.wire import codec
 from worker.wire.recording import Gap, Part, find_gaps, gap_between, missing_seconds, to_milliseconds
 
-# Why something is missing at an edge of the window.
+# Reasons of gaps at the edges of the window.
 LATE, EARLY = "late_start", "early_end"
 EDGES = (LATE, EARLY)
 
 
 def with_edges(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted_until: datetime | None) -> list[Gap]:
-    """Gaps, and what is missing before the first picture and after the last: a hole at an edge is a hole."""
+    """The gaps, plus those before the first frame and after the last one."""
     firsts = [part.first_frame_at for part in parts if part.first_frame_at]
     lasts = [part.last_frame_at for part in parts if part.last_frame_at]
     edges = [(LATE, wanted_from, min(firsts, default=None)), (EARLY, max(lasts, default=None), wanted_until)]
@@ -29,7 +29,7 @@ def with_edges(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted
 
 
 def completeness(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted_until: datetime) -> float:
-    """How much of what was wanted is there, in percent."""
+    """The recorded share of the window, in percent."""
     wanted = (wanted_until - wanted_from).total_seconds()
     if wanted <= 0:
         return 100.0
@@ -38,9 +38,9 @@ def completeness(parts: list[Part], gaps: list[Gap], wanted_from: datetime, want
 
 
 def refine(asset: Asset, lengths: dict[int, tuple[int, float]]) -> dict[str, Any]:
-    """What the files themselves say: frames and seconds of parts whose ffmpeg could not say goodbye.
+    """Correct the frames and seconds of parts whose ffmpeg did not end cleanly, from the files themselves.
 
-    Answers what changes for the asset: gaps and completeness follow from the parts.
+    Returns the asset's changed columns: gaps and completeness follow from the parts.
     """
     if (not lengths and asset.is_complete) or asset.wanted_from_at is None or asset.wanted_until_at is None:
         return {}
@@ -51,7 +51,7 @@ def refine(asset: Asset, lengths: dict[int, tuple[int, float]]) -> dict[str, Any
             part.last_frame_at = part.first_frame_at + timedelta(seconds=part.seconds)
             part.save(update_fields=["frames", "seconds", "last_frame_at"])
         parts.append(_recorded(part))
-    for before, after in itertools.pairwise(parts):  # what overlaps is there once
+    for before, after in itertools.pairwise(parts):  # count overlapping media once
         if before.last_frame_at and after.first_frame_at:
             before.last_frame_at = min(before.last_frame_at, after.first_frame_at)
     gaps = with_edges(parts, find_gaps(parts, asset.read_gaps()), asset.wanted_from_at, asset.wanted_until_at)
@@ -65,7 +65,7 @@ def refine(asset: Asset, lengths: dict[int, tuple[int, float]]) -> dict[str, Any
 
 
 def _recorded(part: AssetPart) -> Part:
-    """A part of the library as its recording reported it."""
+    """An asset's part in the form that the media worker reports."""
     return Part(
         number=part.number,
         file=part.path,
@@ -80,7 +80,7 @@ def _recorded(part: AssetPart) -> Part:
 
 
 def _was_complete(asset: Asset) -> bool:
-    """By its recording, if it has one: a part that could not be seen once may be there by now."""
+    """By the booking, if there is one: a part that was missing in an earlier run may be available now."""
     if asset.booking is None:
         return asset.is_complete
     return asset.booking.state == Booking.State.COMPLETED
