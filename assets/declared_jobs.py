@@ -83,7 +83,7 @@ def probe(run: RunContext, asset: Asset) -> Found:
     probes: dict[int, probing.Probe] = {}
     faults = [f"{part.path} was not found." for part in parts if part.number not in seen]
     lengths: dict[int, tuple[int, float]] = {part.number: (0, 0.0) for part in parts if part.number not in seen}
-    told: dict[int, dict[str, Any]] = {}
+    part_facts: dict[int, dict[str, Any]] = {}
     for place, part in enumerate(parts):
         run.report(100 * place / len(parts), f"part {part.number}")
         path = seen.get(part.number)
@@ -94,16 +94,16 @@ def probe(run: RunContext, asset: Asset) -> Found:
             lengths[part.number] = (0, 0.0)
             found = None
         if path is None or found is None:
-            told[part.pk] = {"is_readable": False}
+            part_facts[part.pk] = {"is_readable": False}
             continue
         probes[part.number] = found
         if found.pictures and _must_be_counted(part):
             lengths[part.number] = probing.count_pictures(path)
         seconds = part.seconds or found.duration_seconds or 0.0
-        told[part.pk] = {"is_readable": True, "seconds": seconds, "size_bytes": path.stat().st_size}
+        part_facts[part.pk] = {"is_readable": True, "seconds": seconds, "size_bytes": path.stat().st_size}
     if not probes:  # write nothing: another job worker may still be able to read the parts
         raise NotDecoded(faults[0])
-    for pk, facts in told.items():
+    for pk, facts in part_facts.items():
         AssetPart.objects.filter(pk=pk).update(**facts)
     technical, changes = describe(asset, list(probes.values()), lengths)
     changes["error"] = " ".join(faults)

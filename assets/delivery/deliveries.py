@@ -47,7 +47,7 @@ class DeliveryOrder:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Claim what is due, at most 25 a turn; end what a dead job worker left. Each row on its own (A-04)."""
+    """Claim due deliveries, at most 25 per turn, and end those of dead job workers. One error stops no other (A-04)."""
     at_it = Run.objects.filter(pk=OuterRef("run_ref")).exclude(state__in=Run.OVER)
     sending = Delivery.objects.filter(state=State.SENDING)
     for delivery in sending.exclude(Exists(at_it.filter(Q(claimed_at=None) | Q(claimed_at__gt=now - LONGEST))))[:100]:

@@ -103,8 +103,8 @@ def make_link(asset: Asset, *, now: datetime, by: str, base: str) -> Outcome:
 
 def _granted(grant: str) -> Asset:
     try:
-        told = signing.loads(grant, salt=SALT, max_age=settings.MEDIA_LINK_HOURS * 3600)
-        pk = int(told["asset"])
+        granted = signing.loads(grant, salt=SALT, max_age=settings.MEDIA_LINK_HOURS * 3600)
+        pk = int(granted["asset"])
     except (signing.BadSignature, KeyError, TypeError, ValueError) as error:
         raise Http404("This link is invalid or has expired.") from error
     asset = Asset.objects.there().filter(pk=pk, withdrawn_at=None).first()

@@ -145,10 +145,10 @@ def test_a_run_is_cancelled_and_tried_again(boss: Client) -> None:
     assert run.state == "queued"
     other = queue.enqueue("test.noop")
     data = {"action": "cancel_selected", "_selected_action": [run.pk, other.pk]}
-    told = boss.post(reverse("admin:jobs_run_changelist"), data, follow=True).content.decode()
-    assert "2 cancelled" in told
-    told = boss.post(reverse("admin:jobs_run_changelist"), data, follow=True).content.decode()
-    assert "0 cancelled, 2 skipped" in told
+    page = boss.post(reverse("admin:jobs_run_changelist"), data, follow=True).content.decode()
+    assert "2 cancelled" in page
+    page = boss.post(reverse("admin:jobs_run_changelist"), data, follow=True).content.decode()
+    assert "0 cancelled, 2 skipped" in page
 
 
 def test_runs_belong_to_their_project(project: Project, make_member: Any, hourly: Job) -> None:
@@ -183,8 +183,8 @@ def test_metrics_need_the_token_and_health_checks_do_not(client: Client, setting
     settings.METRICS_TOKEN = "let-me-in"
     assert client.get("/metrics").status_code == 404
     assert client.get("/metrics", headers={"Authorization": "Bearer wrong"}).status_code == 404
-    told = client.get("/metrics", headers={"Authorization": "Bearer let-me-in"}).content.decode()
-    assert 'airlock_runs_waiting{job="test.noop"} 1' in told
-    assert "airlock_leader_present 0" in told
+    page = client.get("/metrics", headers={"Authorization": "Bearer let-me-in"}).content.decode()
+    assert 'airlock_runs_waiting{job="test.noop"} 1' in page
+    assert "airlock_leader_present 0" in page
     assert client.get("/healthz").status_code == 200
     assert client.get("/readyz").status_code == 200

@@ -149,8 +149,8 @@ def test_a_database_outage_during_a_run_loses_nothing(how: str, tmp_path: Path, 
             server.terminate_sessions()
 
         def is_done() -> bool:
-            told = json.loads(manage("jobs", "--json", **own).stdout)
-            return any(job["name"] == "test.note" and job["last_state"] == "succeeded" for job in told["jobs"])
+            result = json.loads(manage("jobs", "--json", **own).stdout)
+            return any(job["name"] == "test.note" and job["last_state"] == "succeeded" for job in result["jobs"])
 
         wait_until(is_done, 40, f"its end is stored: {log.read_text()[-2000:]}")
         assert [line[0] for line in begun(notes)] == ["begin", "end"]
@@ -263,24 +263,24 @@ def test_scheduled_runs_start_on_time_through_scheduler_and_job_worker(worker: A
 
 def test_the_commands_print_results_and_clear_refusals(worker: Any, notes: Path) -> None:
     """J-19, J-23: run_job with --wait, jobs as text and as JSON, and refusals."""
-    told = manage("jobs", JOB_MODULES="testing.jobs")
-    assert "No job worker is running. Start one: manage.py runworker" in told.stdout
+    result = manage("jobs", JOB_MODULES="testing.jobs")
+    assert "No job worker is running. Start one: manage.py runworker" in result.stdout
     process = worker()
     payload = json.dumps({"path": str(notes), "text": "by hand", "seconds": 0.7})
-    told = manage("run_job", "test.note", "--payload", payload, "--wait", JOB_MODULES="testing.jobs")
-    assert (told.returncode, json.loads(told.stdout.splitlines()[-1])) == (0, {"text": "by hand"}), told.stderr
+    result = manage("run_job", "test.note", "--payload", payload, "--wait", JOB_MODULES="testing.jobs")
+    assert (result.returncode, json.loads(result.stdout.splitlines()[-1])) == (0, {"text": "by hand"}), result.stderr
     payload = json.dumps({"path": str(notes), "text": "raise"})
-    told = manage("run_job", "test.heavy", "--payload", payload, "--wait", JOB_MODULES="testing.jobs")
-    assert told.returncode == 1
-    assert "handler_error" in told.stderr
+    result = manage("run_job", "test.heavy", "--payload", payload, "--wait", JOB_MODULES="testing.jobs")
+    assert result.returncode == 1
+    assert "handler_error" in result.stderr
     for arguments, words in (
         (["test.nonesuch"], "no job called test.nonesuch"),
         (["test.note", "--payload", "{"], "not JSON"),
         (["test.note", "--payload", '{"path": 7}'], "Note.path must be str"),
     ):
-        told = manage("run_job", *arguments, JOB_MODULES="testing.jobs")
-        assert told.returncode == 1
-        assert words in told.stderr
+        result = manage("run_job", *arguments, JOB_MODULES="testing.jobs")
+        assert result.returncode == 1
+        assert words in result.stderr
     assert "no job called nonesuch" in manage("runworker", "--jobs", "nonesuch").stderr
     listed = json.loads(manage("jobs", "--json", JOB_MODULES="testing.jobs").stdout)
     assert any(str(process.pid) in each["name"] and each["is_alive"] for each in listed["workers"])

@@ -16,7 +16,7 @@ __all__ = ["NAMES", "NotDelivered", "Parcel", "Remember", "check_config", "send"
 
 
 def check_config(connector: str, config: Any, *, has_secret: bool) -> list[str]:
-    """What is wrong with a configuration; empty if nothing is."""
+    """Faults of a configuration, one sentence each; empty if it is valid."""
     if not isinstance(config, dict):
         return ["The configuration must be a JSON object: {…}."]
     faults: list[str] = _module(connector).check_config(config, has_secret=has_secret)

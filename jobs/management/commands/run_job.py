@@ -40,16 +40,16 @@ class Command(ActionCommand):
 
     def _wait(self, run: Run, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        told = ""
+        shown = ""
         while not run.is_over:
             if time.monotonic() > deadline:
                 raise CommandError(f"Run {run.pk} is still {run.state_word} after {seconds:g} s. It continues.")
             time.sleep(0.1)
             run.refresh_from_db()
             percent = "" if run.progress_percent is None else f"{run.progress_percent} % "
-            if run.progress_text and (told := f"{percent}{run.progress_text}") != getattr(self, "_told", ""):
-                self._told = told
-                self.stdout.write(told)
+            if run.progress_text and (shown := f"{percent}{run.progress_text}") != getattr(self, "_shown", ""):
+                self._shown = shown
+                self.stdout.write(shown)
         if run.state != Run.State.SUCCEEDED:
             raise CommandError(f"Run {run.pk} {run.state_word} ({run.error_code}): {run.error}")
         self.stdout.write(json.dumps(run.result) if run.result is not None else "Done.")
