@@ -1,4 +1,4 @@
-"""The library over HTTP: find assets and see what is known of them."""
+"""The library's HTTP API: search assets and read their data."""
 
 from datetime import datetime
 from typing import Any
@@ -42,7 +42,7 @@ class AssetQuery(Schema):
 
 @router.get("/", response=list[AssetOut])
 def list_assets(request: HttpRequest, wanted: Query[AssetQuery]) -> Any:
-    """The newest first; what is in the trash or deleted is left out."""
+    """Newest first. Assets that are deleted or in the trash are left out."""
     rows = visible(Asset.objects.there(), request)
     rows = rows.filter(title__icontains=wanted.search) if wanted.search else rows
     rows = rows.filter(state=wanted.state) if wanted.state else rows

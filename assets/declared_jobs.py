@@ -1,4 +1,4 @@
-"""The library's background work, declared: every step of processing, imports, deliveries, watching, tidying up."""
+"""The library's jobs: processing steps, imports, watch folders, deliveries, retention."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from assets.files import checksums, probing
 from assets.files.decoding import NotDecoded
 from assets.files.locations import FILMSTRIP, POSTER, PROXY, FileGone, media_of, path_of
 from assets.intake import import_run, imports, watch_folders
-from assets.library import live, retention
+from assets.library import gaps, retention
 from assets.models import Asset, AssetPart, AssetStep
 from assets.processing import measuring, products
 from assets.processing.steps import FIRST, StepOrder, complete, is_done_by, job_of
@@ -21,18 +21,18 @@ Kind = AssetStep.Kind
 Found = tuple[dict[str, Any], dict[str, Any]]
 Work = Callable[[RunContext, Asset], Found]
 HOUR = 3600.0
-# Parts whose ffmpeg could not say how far it had come.
+# End reasons of parts whose frame count was not reported.
 INTERRUPTED = {"ffmpeg_died", "stalled", "worker_died", "disk_full"}
-# A mount may be away for an evening: what cannot be seen now is tried again for hours.
+# A mount may be unavailable for an evening: a missing file is tried again for hours.
 PATIENT = {"attempts": 10, "backoff_seconds": (10.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)}
-# What the asset is usable without keeps it from its users for some minutes only; it can be made again.
+# An asset is usable without these steps, so they delay it by a few minutes at most; they can be repeated later.
 BRIEF = {"attempts": 4, "backoff_seconds": (10.0, 60.0, 240.0)}
-# So often one part that cannot be seen is waited for while others can be: then those make the asset.
+# After this many attempts, a missing part is left out if others are present.
 WAITED_FOR = 3
 
 
 def step(kind: AssetStep.Kind, title: str, timeout_seconds: float) -> Callable[[Work], Work]:
-    """A step of processing: `work` answers what it found and what of that the asset itself keeps."""
+    """Declare a processing step. `work` returns its result and the asset's changed columns."""
 
     def declare(work: Work) -> Work:
         @job(
@@ -45,16 +45,16 @@ def step(kind: AssetStep.Kind, title: str, timeout_seconds: float) -> Callable[[
         )
         def handler(run: RunContext, order: StepOrder) -> dict[str, Any]:
             if is_done_by(run, order.asset_id, kind):
-                return {"note": "It was done before its worker died."}
+                return {"note": "The step was already done when its job worker died."}
             asset = Asset.objects.exclude(state=Asset.State.DELETED).filter(pk=order.asset_id).first()
             if asset is None:
-                raise Hopeless("The asset is gone.")
+                raise Hopeless("The asset was deleted.")
             try:
                 result, changes = work(run, asset)
             except NotDecoded as error:
                 raise Hopeless(str(error)) from error
             except FileGone as error:
-                raise RuntimeError(str(error)) from error  # a mount may come back: it is tried again
+                raise RuntimeError(str(error)) from error  # the mount may come back: try again
             complete(run, asset.pk, kind, result, changes)
             return result
 
@@ -64,7 +64,7 @@ def step(kind: AssetStep.Kind, title: str, timeout_seconds: float) -> Callable[[
 
 
 def progress(run: RunContext, asset: Asset, what: str) -> Callable[[float], None]:
-    """Seconds of media as percent, shown live."""
+    """Reports seconds of media as a percentage of the asset's length."""
     total = asset.duration_seconds or 0.0
 
     def tell(seconds: float) -> None:
@@ -73,17 +73,17 @@ def progress(run: RunContext, asset: Asset, what: str) -> Callable[[float], None
     return tell
 
 
-@step(Kind.PROBE, "Find out what is in the files", 6 * HOUR)
+@step(Kind.PROBE, "Read the technical data of the files", 6 * HOUR)
 def probe(run: RunContext, asset: Asset) -> Found:
-    """Every part. One that cannot be read is left out and said; only if none can be read there is no asset."""
+    """Probe every part. Unreadable parts are left out and reported; the step fails only if no part can be read."""
     parts = list(asset.parts.select_related("node"))
     if not parts:
         raise NotDecoded(f"{asset} has no files.")
     seen = seen_of(parts, run)
     probes: dict[int, probing.Probe] = {}
-    faults = [f"{part.path} cannot be seen." for part in parts if part.number not in seen]
+    faults = [f"{part.path} was not found." for part in parts if part.number not in seen]
     lengths: dict[int, tuple[int, float]] = {part.number: (0, 0.0) for part in parts if part.number not in seen}
-    told: dict[int, dict[str, Any]] = {}
+    part_facts: dict[int, dict[str, Any]] = {}
     for place, part in enumerate(parts):
         run.report(100 * place / len(parts), f"part {part.number}")
         path = seen.get(part.number)
@@ -94,20 +94,20 @@ def probe(run: RunContext, asset: Asset) -> Found:
             lengths[part.number] = (0, 0.0)
             found = None
         if path is None or found is None:
-            told[part.pk] = {"is_readable": False}
+            part_facts[part.pk] = {"is_readable": False}
             continue
         probes[part.number] = found
         if found.pictures and _must_be_counted(part):
             lengths[part.number] = probing.count_pictures(path)
         seconds = part.seconds or found.duration_seconds or 0.0
-        told[part.pk] = {"is_readable": True, "seconds": seconds, "size_bytes": path.stat().st_size}
-    if not probes:  # nothing is written of that: what was readable yesterday may be so for another worker
+        part_facts[part.pk] = {"is_readable": True, "seconds": seconds, "size_bytes": path.stat().st_size}
+    if not probes:  # write nothing: another job worker may still be able to read the parts
         raise NotDecoded(faults[0])
-    for pk, facts in told.items():
+    for pk, facts in part_facts.items():
         AssetPart.objects.filter(pk=pk).update(**facts)
     technical, changes = describe(asset, list(probes.values()), lengths)
     changes["error"] = " ".join(faults)
-    if len(seen) < len(parts):  # it exists, but not here: whatever its length, something is missing
+    if len(seen) < len(parts):  # a part exists, but not here: the asset is incomplete whatever its length
         changes["is_complete"] = False
     return {
         "container": technical["container"],
@@ -117,7 +117,7 @@ def probe(run: RunContext, asset: Asset) -> Found:
 
 
 def seen_of(parts: list[AssetPart], run: RunContext) -> dict[int, Path]:
-    """Where each part lies. One on a machine that is gone is waited for, but not for ever if there are others."""
+    """The path of each part. A missing part raises FileGone for some attempts, then it is left out."""
     seen: dict[int, Path] = {}
     gone: list[FileGone] = []
     for part in parts:
@@ -131,7 +131,7 @@ def seen_of(parts: list[AssetPart], run: RunContext) -> dict[int, Path]:
 
 
 def _must_be_counted(part: AssetPart) -> bool:
-    """Of a recording whose worker could not say how far it had come, or whose file could not be read before."""
+    """A part of a recording whose media worker did not report its length, or that could not be read before."""
     if part.first_frame_at is None:
         return False
     return part.end_reason in INTERRUPTED or not part.end_reason or not part.frames
@@ -140,14 +140,14 @@ def _must_be_counted(part: AssetPart) -> bool:
 def describe(
     asset: Asset, probes: list[probing.Probe], lengths: dict[int, tuple[int, float]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The technical data of the whole: of each kind what the first part that has it says."""
+    """The technical data of the asset: video and audio of the first part that has them."""
     shown = next((each for each in probes if each.pictures), probes[0])
     heard = next((each for each in probes if each.sounds), probes[0])
     duration = round(sum(each.duration_seconds or 0.0 for each in probes), 3)
     whole = shown.as_dict()
     technical = {**whole, "sounds": heard.as_dict()["sounds"], "parts": [each.as_dict() for each in probes]}
     changes: dict[str, Any] = {
-        **live.refine(asset, lengths),
+        **gaps.refine(asset, lengths),
         "technical": technical,
         "duration_seconds": duration,
         "video_format": str(shown.pictures[0])[:40] if shown.pictures else "",
@@ -198,7 +198,7 @@ def proxy(run: RunContext, asset: Asset) -> Found:
 
 @step(Kind.LOUDNESS, "Measure the loudness (EBU R128)", 4 * HOUR)
 def loudness(run: RunContext, asset: Asset) -> Found:
-    found = measuring.measure_loudness(media_of(asset), progress(run, asset, "listening"))
+    found = measuring.measure_loudness(media_of(asset), progress(run, asset, "measuring"))
     result = {
         "loudness_lufs": found.integrated_lufs,
         "loudness_range_lu": found.range_lu,
@@ -207,20 +207,20 @@ def loudness(run: RunContext, asset: Asset) -> Found:
     return result, dict(result)
 
 
-@step(Kind.REPORT, "Look for black, silence and standing picture", 8 * HOUR)
+@step(Kind.REPORT, "Find black, silence and freeze frames", 8 * HOUR)
 def report(run: RunContext, asset: Asset) -> Found:
     found = measuring.find_stretches(
         media_of(asset),
         has_picture=bool(asset.technical.get("pictures")),
         has_sound=bool(asset.technical.get("sounds")),
         duration=asset.duration_seconds or 0.0,
-        on_progress=progress(run, asset, "watching"),
+        on_progress=progress(run, asset, "analysing"),
     )
     return {"findings": len(found)}, {"findings": [each.as_dict() for each in found]}
 
 
 def _seconds(asset: Asset) -> list[float]:
-    """The length of each part, as the probe found it."""
+    """The length of each part as measured by the probe."""
     parts = asset.technical.get("parts") or []
     return [float(part.get("duration_seconds") or 0.0) for part in parts] or [asset.duration_seconds or 0.0]
 
@@ -234,7 +234,7 @@ def _seconds(asset: Asset) -> list[float]:
     backoff_seconds=(5.0, 30.0, 300.0, 1800.0, 3600.0),
 )
 def import_file(run: RunContext, order: imports.ImportOrder) -> dict[str, Any]:
-    """Bring one file into the library."""
+    """Import one file into the library."""
     return import_run.run_import(run, order)
 
 
@@ -247,11 +247,11 @@ def import_file(run: RunContext, order: imports.ImportOrder) -> dict[str, Any]:
     keep=MINOR,
 )
 def watch(run: RunContext, order: watch_folders.WatchOrder) -> dict[str, Any]:
-    """Look into a watch folder."""
+    """Check a watch folder for new files."""
     return watch_folders.run_watch(run, order)
 
 
-# One attempt: the delivery counts its own, and waits longer between them.
+# One attempt per run: the delivery counts its own attempts and waits longer between them.
 @job(
     deliveries.JOB,
     payload=deliveries.DeliveryOrder,
@@ -260,7 +260,7 @@ def watch(run: RunContext, order: watch_folders.WatchOrder) -> dict[str, Any]:
     attempts=1,
 )
 def deliver(run: RunContext, order: deliveries.DeliveryOrder) -> dict[str, Any]:
-    """Hand an asset over to the MAM."""
+    """Deliver an asset to the MAM."""
     return sending.deliver(run, order)
 
 
@@ -272,6 +272,6 @@ def deliver(run: RunContext, order: deliveries.DeliveryOrder) -> dict[str, Any]:
     keep=MINOR,
 )
 def apply_retention(run: RunContext) -> dict[str, Any]:
-    """Let go of what the rules say, and empty the trash."""
+    """Move assets to the trash by the retention rules, and empty the trash."""
     now = database_now()
     return {**retention.apply(now, run.check), "uploads": imports.sweep_uploads(now)}

@@ -1,1 +1,1 @@
-"""Background work of all apps: declared jobs, their runs, and the job workers that execute them. Knows no bookings."""
+"""Background work of all apps: declared jobs, their runs, and the job workers. It does not depend on bookings."""

@@ -1,4 +1,4 @@
-"""App registration; the jobs are declared when Django starts."""
+"""App registration. Imports the modules that declare jobs when Django starts."""
 
 from importlib import import_module
 

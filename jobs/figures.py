@@ -1,4 +1,4 @@
-"""What there is to know about jobs and workers at a glance (J-23): for the command line, the pages and /metrics."""
+"""Figures about jobs and job workers (J-23), for the command line, the pages and /metrics."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ class JobFigures:
     last_at: datetime | None
     queued: int
     running: int
-    # Of the last day. A crash of a worker is not a failure of the work (J-17).
+    # In the last 24 hours. A crash of a job worker is not a failure of the work (J-17).
     failed: int
     worker_crashed: int
 
@@ -53,7 +53,7 @@ class Figures:
 
 
 def with_figures(jobs: QuerySet[Job]) -> QuerySet[Any]:
-    """The rows with what a list shows, by index."""
+    """Annotate jobs with their next and last run. Every subquery uses an index."""
     finished = Run.objects.filter(job=OuterRef("pk"), state__in=Run.OVER).order_by("-finished_at")
     fires = Q(cursors__is_active=True, is_paused=False, is_declared=True, is_plannable=True)
     return jobs.annotate(
@@ -102,7 +102,7 @@ def read_figures() -> Figures:
 
 
 def read_workers(now: datetime) -> list[WorkerFigures]:
-    """Those that are there, and those that ended within a day."""
+    """Job workers that are running, or that ended within the last 24 hours."""
     rows = JobWorker.objects.filter(Q(ended_at=None) | Q(ended_at__gt=now - RECENT))
     running = dict(
         Run.objects.filter(state=State.RUNNING).values_list("worker_ref").annotate(count=Count("pk")).order_by()

@@ -1,4 +1,4 @@
-"""Fragments and pages about jobs: a run as it goes, and filling in what was never planned."""
+"""Pages and fragments about jobs: the progress of a run, and the form that fills in missing runs."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,7 +22,7 @@ from station.rights import only_visible
 
 
 def run_context(run: Run) -> dict[str, Any]:
-    """What the fragment shows of a run."""
+    """Template context of the fragment jobs/run_now.html."""
     elapsed = ""
     if run.state == Run.State.RUNNING and run.claimed_at:
         elapsed = spoken(max(0.0, (database_now() - run.claimed_at).total_seconds()))
@@ -38,16 +38,18 @@ def run_context(run: Run) -> dict[str, Any]:
 @staff_member_required
 @require_safe
 def run_now(request: HttpRequest, pk: int) -> HttpResponse:
-    """State and progress, asked for by the run's page until it is over."""
+    """State and progress of a run. Its page polls this until the run is over."""
     run = get_object_or_404(only_visible(Run.objects.select_related("job"), request.user, "jobs.view_run"), pk=pk)
     return render(request, "jobs/run_now.html", run_context(run))
 
 
 class SpanForm(forms.Form):
-    """Which span to fill in, in house time."""
+    """The period to fill in, in house time."""
 
-    first = forms.DateTimeField(label="From", widget=UnfoldAdminTextInputWidget, help_text="Like 2026-03-29 06:00.")
-    last = forms.DateTimeField(label="To", widget=UnfoldAdminTextInputWidget, help_text="At most until now.")
+    first = forms.DateTimeField(
+        label="From", widget=UnfoldAdminTextInputWidget, help_text="For example 2026-03-29 06:00."
+    )
+    last = forms.DateTimeField(label="To", widget=UnfoldAdminTextInputWidget, help_text="Not later than now.")
     scope = forms.ChoiceField(required=False, widget=UnfoldAdminSelectWidget)
 
     def __init__(self, job: Job, *args: Any, **kwargs: Any) -> None:
@@ -61,7 +63,7 @@ class SpanForm(forms.Form):
 
 @staff_member_required
 def backfill_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """First which runs would be made, then, by another button, make them (J-05)."""
+    """List the missing runs first; a second button queues them (J-05)."""
     job = get_object_or_404(only_visible(Job.objects.all(), request.user, "jobs.view_job"), pk=pk)
     if not controls.backfill.may(request.user, job):
         raise PermissionDenied

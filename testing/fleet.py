@@ -9,7 +9,7 @@ from jobs.declared.declarations import registry
 from jobs.declared.run_context import RunContext
 from jobs.job_worker.handler_call import Success, call
 from jobs.models import JobWorker
-from jobs.runs import claiming, worker_records
+from jobs.runs import claiming, promotion, worker_records
 from jobs.runs.claiming import Claimant, Claimed
 from jobs.runs.finishing import Failure, fail, succeed
 from jobs.runs.leases import Beat, Held
@@ -27,7 +27,7 @@ class HandWorker:
 
     def claim(self, room: int = 1, now: datetime | None = None) -> list[Claimed]:
         now = now or database_now()
-        claiming.promote(now, now)
+        promotion.promote(now, now)
         free = [job for job, spec in self.specs.items() if not spec.concurrency]
         claimed = claiming.claim(self.specs, free, room, self.who, now) if free else []
         for job, spec in self.specs.items():

@@ -1,3 +1,3 @@
-"""The library's pages."""
+"""Admin pages of the library."""
 
 from assets.admin import assets, deliveries, intake, retention  # noqa: F401

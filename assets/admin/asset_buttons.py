@@ -1,4 +1,4 @@
-"""The buttons of an asset's page, the forms in their dialogs, and the actions of the list."""
+"""The buttons on an asset's page, their dialog forms, and the bulk actions of the list."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class WithdrawForm(BaseDialogForm):
         Asset.objects.none(),
         required=False,
         widget=UnfoldAdminSelectWidget,
-        help_text="Put in its place wherever it is used. Empty: nothing is.",
+        help_text="Replaces this asset everywhere it is used. Leave empty to replace nothing.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -58,7 +58,7 @@ class DestinationForm(BaseDialogForm):
 
 
 def _offer_assets(form: BaseDialogForm, name: str) -> None:
-    """Usable ones of the same project that the user may see, but not the asset itself."""
+    """Offer usable assets of the same project that the user may see, without the asset itself."""
     asset = Asset.objects.filter(pk=form.object_id).first()
     rows = Asset.objects.usable().filter(project=asset.project_id if asset else None).exclude(pk=form.object_id)
     form.fields[name].queryset = only_visible(rows, form.request.user, "assets.view_asset")
@@ -72,64 +72,64 @@ BUTTONS = [
     Button(
         controls.process,
         "settings_suggest",
-        "Process it again?",
-        "What is chosen is made again. The old one stays until then.",
+        "Process this asset again?",
+        "The chosen steps are repeated. Existing results are kept until the new ones are ready.",
         submit="Process",
         form=StepsForm,
     ),
     Button(
         controls.deliver,
         "send",
-        "Deliver it?",
-        "It goes to the destination chosen, once.",
+        "Deliver this asset?",
+        "It is delivered to the chosen destination once.",
         form=DestinationForm,
     ),
     Button(
         make_link,
         "link",
-        "Make a link?",
-        "Whoever has it can watch this asset without a login until it expires.",
-        submit="Make it",
+        "Create a link?",
+        "Anyone with the link can watch this asset without logging in until the link expires.",
+        submit="Create link",
         from_request=_address,
     ),
     Button(
         controls.hold,
         "lock",
-        "Hold it?",
+        "Hold this asset?",
         "Retention does not delete it until it is released.",
         form=ReasonForm,
     ),
-    Button(controls.release, "lock_open", "Release it?", "Retention may delete it again."),
+    Button(controls.release, "lock_open", "Release this asset?", "Retention may delete it again."),
     Button(
         controls.withdraw,
         "block",
-        "Withdraw it?",
-        "It may not be used or delivered any more.",
+        "Withdraw this asset?",
+        "It can no longer be used or delivered.",
         form=WithdrawForm,
         variant=ActionVariant.DANGER,
     ),
     Button(
         controls.replace,
         "swap_horiz",
-        "Replace it?",
-        "Wherever it is used, the other one is put in its place.",
+        "Replace this asset?",
+        "The other asset takes its place everywhere it is used.",
         form=ReplaceForm,
     ),
-    Button(controls.reinstate, "undo", "Use it again?", "It may be used and delivered again."),
-    Button(controls.restore, "restore_from_trash", "Restore it?", "It comes back from the trash."),
+    Button(controls.reinstate, "undo", "Use this asset again?", "It can be used and delivered again."),
+    Button(controls.restore, "restore_from_trash", "Restore this asset?", "It is taken out of the trash."),
     Button(
         controls.trash,
         "delete",
-        "To the trash?",
-        "It can be restored for some days; then its files are deleted.",
-        submit="Trash it",
+        "Move this asset to the trash?",
+        "It can be restored for some days. After that its files are deleted.",
+        submit="Move to trash",
         form=ReasonForm,
         variant=ActionVariant.DANGER,
     ),
 ]
 BULK_ACTIONS = [
     BulkAction(controls.hold, "held"),
-    BulkAction(controls.trash, "in the trash"),
+    BulkAction(controls.trash, "moved to the trash"),
     BulkAction(controls.restore, "restored", label="Restore from the trash"),
     BulkAction(controls.process, "being processed"),
 ]

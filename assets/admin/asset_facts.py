@@ -1,4 +1,4 @@
-"""What an asset's page says, fact by fact."""
+"""The read-only fields on an asset's page."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def megabytes(size: int) -> str:
 
 
 class AssetFacts:
-    """Mixed into the admin page."""
+    """Mixin for AssetAdmin."""
 
     facts = ["media_shown", "state_shown", "made_shown", "marks_shown", "error_shown", "complete_shown", "gaps_shown"]
     facts += ["parts_shown", "technical_shown", "loudness_shown", "findings_shown", "steps_shown", "uses_shown"]
@@ -46,11 +46,11 @@ class AssetFacts:
     def format_shown(self, obj: Asset) -> str:
         return obj.video_format or obj.audio_format or "–"
 
-    @display(description="Made", ordering="created_at")
+    @display(description="Created", ordering="created_at")
     def made_shown(self, obj: Asset) -> SafeString | str:
         when = house_time(obj.created_at)
         if obj.booking is None:
-            return f"{when}, imported by {obj.created_by or 'somebody'}"
+            return f"{when}, imported by {obj.created_by or 'an unknown user'}"
         url = reverse("admin:scheduling_booking_change", args=[obj.booking_id])
         return format_html('{}, <a class="text-link" href="{}">{}</a>', when, url, obj.booking)
 
@@ -59,10 +59,12 @@ class AssetFacts:
         marks = []
         if obj.trashed_at:
             marks.append(
-                format_html("{} {}", badge("trash", "grey"), f"until {stamp(obj.purge_at)}: {obj.trash_reason}")
+                format_html(
+                    "{} {}", badge("trash", "grey"), f"deleted {stamp(obj.purge_at)}. Reason: {obj.trash_reason}"
+                )
             )
         if obj.withdrawn_at:
-            instead = f", {obj.replacement} instead" if obj.replacement else ""
+            instead = f", replaced by {obj.replacement}" if obj.replacement else ""
             marks.append(format_html("{} {}", badge("withdrawn", "red"), f"{obj.withdraw_reason}{instead}"))
         if obj.held_at:
             marks.append(format_html("{} {}", badge("held", "blue"), f"by {obj.held_by} {obj.hold_reason}".strip()))
@@ -98,11 +100,11 @@ class AssetFacts:
         if obj.technical:
             facts.append(f"container {obj.technical.get('container', '?')}")
         for picture in obj.technical.get("pictures", []):
-            fps = f", {picture['fps']:g} frames a second" if picture.get("fps") else ""
+            fps = f", {picture['fps']:g} fps" if picture.get("fps") else ""
             order = "interlaced" if picture.get("is_interlaced") else "progressive"
-            facts.append(f"picture {picture['codec']}, {picture['width']}x{picture['height']}{fps}, {order}")
+            facts.append(f"video {picture['codec']}, {picture['width']}x{picture['height']}{fps}, {order}")
         for sound in obj.technical.get("sounds", []):
-            facts.append(f"sound {sound['codec']}, {sound['sample_rate']} Hz, {sound['layout']}")
+            facts.append(f"audio {sound['codec']}, {sound['sample_rate']} Hz, {sound['layout']}")
         if obj.timecode:
             facts.append(f"timecode {obj.timecode}")
         if obj.size_bytes:
@@ -113,7 +115,7 @@ class AssetFacts:
     def loudness_shown(self, obj: Asset) -> str:
         if obj.loudness_lufs is None:
             has_run = obj.steps.filter(kind="loudness", done_at__isnull=False).exists()
-            return "silence: nothing to measure" if has_run else "–"
+            return "not measurable (silence)" if has_run else "–"
         words = f"{obj.loudness_lufs:.1f} LUFS"
         if obj.loudness_range_lu is not None:
             words += f", range {obj.loudness_range_lu:.1f} LU"

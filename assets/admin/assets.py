@@ -1,4 +1,4 @@
-"""The library: what there is, how it looks and sounds, what is missing of it, where it went."""
+"""Admin pages of assets."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ from station.admin.base import EventInline, MachineAdmin, VisibleFilter, who
 from station.admin.buttons import Operated
 
 State = Asset.State
-# An image of nothing, until the first still is there.
+# A transparent image, shown until the first frame arrives.
 BLANK = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 
 
 class PlaceFilter(admin.SimpleListFilter):
-    """The library by default; the trash and what is withdrawn on request."""
+    """Shows assets in the library by default, and those in the trash, withdrawn, held or deleted on request."""
 
-    title = "where"
+    title = "status"
     parameter_name = "where"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -64,24 +64,24 @@ class AssetAdmin(AssetFacts, Operated, MachineAdmin):
     readonly_fields = [*AssetFacts.facts, "project"]
     fieldsets = [
         (None, {"fields": ["media_shown"]}),
-        ("What it is", {"fields": ["title", "state_shown", "project", "made_shown", "marks_shown", "error_shown"]}),
-        ("Complete?", {"fields": ["complete_shown", "gaps_shown", "parts_shown"]}),
-        ("How it looks and sounds", {"fields": ["technical_shown", "loudness_shown", "findings_shown"]}),
+        ("Asset", {"fields": ["title", "state_shown", "project", "made_shown", "marks_shown", "error_shown"]}),
+        ("Completeness", {"fields": ["complete_shown", "gaps_shown", "parts_shown"]}),
+        ("Picture and sound", {"fields": ["technical_shown", "loudness_shown", "findings_shown"]}),
         ("Processing", {"fields": ["steps_shown"]}),
-        ("Where it is", {"fields": ["uses_shown", "deliveries_shown", "checksum_shown"]}),
+        ("Use and delivery", {"fields": ["uses_shown", "deliveries_shown", "checksum_shown"]}),
     ]
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False  # recordings come by themselves, files through "Import media"
+        return False  # recordings create their own assets; files come in through "Import media"
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False  # to the trash: what used it, and who threw it away, stays on record
+        return False  # use the trash instead: it keeps a record of who deleted the asset
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Asset]:
         return super().get_queryset(request).select_related("project", "booking__recorder", "replacement")
 
     def save_model(self, request: HttpRequest, obj: Asset, form: Any, change: bool) -> None:
-        """Only what was typed: a worker may write the rest of the row in this moment."""
+        """Write only the title: a job worker may be writing other columns of the row."""
         before = Asset.objects.get(pk=obj.pk).title
         Asset.objects.filter(pk=obj.pk).update(title=obj.title)
         audit.record(who(request), "change", obj, before={"title": before}, after={"title": obj.title})

@@ -1,4 +1,4 @@
-"""Destinations and deliveries: where assets go, every attempt, and trying again."""
+"""Admin pages of destinations and deliveries."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,7 +29,7 @@ class DestinationForm(forms.ModelForm):
     secret = forms.CharField(
         required=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="Token or signing key. Kept sealed and never shown; leave empty to keep what is there.",
+        help_text="Token or signing key. Stored encrypted and never shown. Leave empty to keep the current one.",
     )
 
     class Meta:
@@ -39,7 +39,7 @@ class DestinationForm(forms.ModelForm):
             "config": (
                 'http: {"base_url": "https://mam.example", "auth": "bearer", "media": "reference", '
                 '"reference_base": "https://files.example"}; folder: {"path": "/srv/outgoing", "sidecar": "json"}. '
-                "docs/mam.md lists everything."
+                "See docs/mam.md for all options."
             )
         }
 
@@ -48,8 +48,8 @@ class DestinationForm(forms.ModelForm):
         if cleaned.get("secret"):
             self.instance.set_secret(cleaned["secret"])
         elif self._goes_elsewhere(cleaned):
-            # Or who may edit it could have the secret sent to a server of their own (S-05).
-            self.add_error("secret", "It goes to another server now: give the secret again.")
+            # Otherwise anyone who may edit the destination could have the secret sent to another server (S-05).
+            self.add_error("secret", "The server has changed. Enter the secret again.")
         return cleaned
 
     def _goes_elsewhere(self, cleaned: dict[str, Any]) -> bool:
@@ -69,7 +69,7 @@ class DestinationAdmin(StationAdmin):
     fields = ["name", "project", "connector", "config", "secret", "is_automatic", "takes_partial", "is_active"]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """What it got stays on record: switch it off instead."""
+        """A destination with deliveries is kept for the record; staff deactivate it instead."""
         if obj is not None and obj.deliveries.exists():
             return False
         return super().has_delete_permission(request, obj)
@@ -86,7 +86,7 @@ class AttemptInline(ReadOnlyRights, TabularInline):
     max_num = 0
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return True  # the page it hangs on was allowed
+        return True  # the permission was checked for the page
 
 
 class DeliveryEventInline(EventInline):
@@ -104,19 +104,19 @@ class DeliveryAdmin(Operated, ReadOnlyRights, MachineAdmin):
         Button(
             controls.again,
             "refresh",
-            "Deliver it again?",
-            "With a fresh count of attempts; the other side sees an update.",
+            "Deliver this asset again?",
+            "The number of attempts starts again. The destination receives an update.",
             submit="Deliver",
         ),
         Button(
             controls.give_up,
             "cancel",
-            "Give it up?",
-            "It is not tried any more, until somebody delivers it again.",
+            "Give up this delivery?",
+            "There are no further attempts unless it is delivered again by hand.",
             variant=ActionVariant.DANGER,
         ),
     ]
-    bulk_actions = [BulkAction(controls.again, "on their way again")]
+    bulk_actions = [BulkAction(controls.again, "queued again")]
     fields = ["asset", "destination", "state_shown", "attempts", "next_shown", "external_id", "key", "delivered_at"]
     fields += ["error", "requested_by", "created_at"]
     readonly_fields = ["state_shown", "next_shown", "error_shown"]
@@ -129,7 +129,7 @@ class DeliveryAdmin(Operated, ReadOnlyRights, MachineAdmin):
     def next_shown(self, obj: Delivery) -> str:
         if obj.is_over:
             return "–"
-        return stamp(obj.next_attempt_at) if obj.next_attempt_at else "at once"
+        return stamp(obj.next_attempt_at) if obj.next_attempt_at else "now"
 
     @display(description="Error")
     def error_shown(self, obj: Delivery) -> str:

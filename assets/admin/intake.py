@@ -1,4 +1,4 @@
-"""Imports and watch folders: what was brought in, what was refused and why."""
+"""Admin pages of imports and watch folders."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ class ImportAdmin(Operated, ReadOnlyRights, MachineAdmin):
     search_fields = ["name", "source"]
     inlines = [ImportEventInline]
     buttons = [
-        Button(again, "refresh", "Try it again?", "The file is read once more, if it is still there."),
+        Button(again, "refresh", "Try this import again?", "The file is read again if it still exists."),
     ]
     fields = ["name", "state_shown", "progress_shown", "error", "asset_shown", "size_shown", "way", "project", "source"]
     fields += ["watch_folder", "requested_by", "created_at"]
@@ -66,7 +66,7 @@ class ImportAdmin(Operated, ReadOnlyRights, MachineAdmin):
         url = reverse("admin:assets_asset_change", args=[obj.asset_id])
         return format_html('<a class="text-link" href="{}">{}</a>', url, obj.asset)
 
-    @display(description="Why not")
+    @display(description="Error")
     def error_shown(self, obj: Import) -> str:
         return obj.error[:200] or "–"
 
@@ -80,7 +80,7 @@ class WatchFolderAdmin(StationAdmin):
     fields = ["name", "project", "path", "settle_seconds", "afterwards", "is_active", "looked_shown", "error"]
     readonly_fields = ["looked_shown", "error"]
 
-    @display(description="Last look")
+    @display(description="Last check")
     def looked_shown(self, obj: WatchFolder) -> str:
         return stamp(obj.looked_at)
 

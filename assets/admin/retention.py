@@ -1,4 +1,4 @@
-"""Rules of retention; the page "What goes" (assets/views/pages.py) shows what they do before they do it."""
+"""Admin pages of retention rules. The page Upcoming deletions (assets/views/pages.py) previews what they delete."""
 
 from django.contrib import admin
 from unfold.decorators import display
@@ -18,9 +18,9 @@ class RetentionRuleAdmin(StationAdmin):
     def in_words(self, obj: RetentionRule) -> str:
         words = []
         if obj.max_age_days:
-            words.append(f"{obj.max_age_days} days")
+            words.append(f"assets for {obj.max_age_days} days")
         if obj.max_count:
-            words.append(f"the newest {obj.max_count}")
+            words.append(f"the newest {obj.max_count} assets")
         if obj.min_free_percent:
-            words.append(f"{obj.min_free_percent} % of the disk free")
+            words.append(f"at least {obj.min_free_percent} % of the disk free")
         return ", ".join(words)

@@ -1,4 +1,4 @@
-"""What people do to a delivery by hand: deliver again, give up."""
+"""Staff actions on deliveries: deliver again, give up."""
 
 from datetime import datetime
 
@@ -14,11 +14,11 @@ State = Delivery.State
 def again(delivery: Delivery, *, now: datetime, by: str) -> Outcome:
     if not deliveries.again(delivery, now=now, by=by):
         return changed_meanwhile(delivery)
-    return done(f"{delivery} is on its way again.")
+    return done(f"{delivery} is queued again.")
 
 
 @action("give up", "Give up", permission=OPERATE, states=(State.PENDING, State.FAILED))
 def give_up(delivery: Delivery, *, now: datetime, by: str) -> Outcome:
     if not deliveries.give_up(delivery, now=now, by=by, note=f"given up by {by}"):
         return changed_meanwhile(delivery)
-    return done(f"{delivery} is given up.")
+    return done(f"{delivery} was given up.")

@@ -1,8 +1,8 @@
-"""Deliveries to the MAM: they are wanted, claimed by the leader when due, tried again, and given up.
+"""Deliveries to the MAM: requested, claimed by the leader when due, tried again, and given up.
 
 Intent, commit, call, result: a delivery is `sending` before the call is made (sending.py makes it, in a job worker). A
-job worker that dies leaves a delivery whose run is over; that is a failed attempt like any other. The MAM gets the
-same key every time, so a repetition does no harm (A-03).
+job worker that dies leaves a delivery whose run is over; this counts as a failed attempt. The MAM gets the same key
+every time, so a repetition does no harm (A-03).
 """
 
 import logging
@@ -47,7 +47,7 @@ class DeliveryOrder:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Claim what is due, at most 25 a turn; end what a dead job worker left. Each row on its own (A-04)."""
+    """Claim due deliveries, at most 25 per turn, and end those of dead job workers. One error stops no other (A-04)."""
     at_it = Run.objects.filter(pk=OuterRef("run_ref")).exclude(state__in=Run.OVER)
     sending = Delivery.objects.filter(state=State.SENDING)
     for delivery in sending.exclude(Exists(at_it.filter(Q(claimed_at=None) | Q(claimed_at__gt=now - LONGEST))))[:100]:
@@ -71,20 +71,20 @@ def _alone(delivery: Delivery, act: Any, now: datetime) -> None:
     try:
         act(delivery, now)
     except (OperationalError, InterfaceError):
-        raise  # the database is away
+        raise  # the database is unavailable
     except Exception:  # one failing row does not hold up the others
         logger.exception("A delivery could not be processed. delivery=%s", delivery.pk)
 
 
 def give_up_switched_off(delivery: Delivery, now: datetime) -> None:
-    """End it: it must not wait without limit, nor keep its asset from being deleted."""
-    text = f"{delivery.destination} is switched off"
+    """End a delivery to an inactive destination, so that it does not wait forever or keep its asset from deletion."""
+    text = f"{delivery.destination} is not active"
     if delivery.move(State.GIVEN_UP, now=now, note=text, error=f"{text}.", next_attempt_at=None):
         logger.info("A delivery is given up. delivery=%s why=%s", delivery.pk, text)
 
 
 def offer(asset: Asset, *, now: datetime) -> int:
-    """The asset is ready: want it at every automatic destination of its project that takes it."""
+    """The asset is ready: request its delivery to every automatic destination of its project that accepts it."""
     destinations = Destination.objects.filter(project=asset.project_id, is_automatic=True, is_active=True)
     if asset.state == Asset.State.PARTIAL:
         destinations = destinations.filter(takes_partial=True)
@@ -92,7 +92,7 @@ def offer(asset: Asset, *, now: datetime) -> int:
 
 
 def want(asset: Asset, destination: Destination, *, now: datetime, by: str) -> bool:
-    """One delivery per asset and destination, however often it is wanted. True if this call made it."""
+    """Request a delivery. There is one per asset and destination. True if this call created it."""
     delivery, is_new = Delivery.objects.get_or_create(
         asset=asset,
         destination=destination,
@@ -105,14 +105,14 @@ def want(asset: Asset, destination: Destination, *, now: datetime, by: str) -> b
 
 
 def again(delivery: Delivery, *, now: datetime, by: str) -> bool:
-    """Deliver it again: a fresh count of attempts; the other side sees an update of what it has."""
+    """Deliver again, with the full number of attempts. The MAM receives an update."""
     if not delivery.may_move(State.PENDING):
         return False
     moved = delivery.move(
         State.PENDING,
         now=now,
         by=by,
-        note="again, by hand",
+        note="delivered again by hand",
         attempts=0,
         next_attempt_at=None,
         rounds=delivery.rounds + 1,
@@ -124,7 +124,7 @@ def again(delivery: Delivery, *, now: datetime, by: str) -> bool:
 
 
 def give_up(delivery: Delivery, *, now: datetime, by: str, note: str) -> bool:
-    """End it by hand, or because its asset is gone."""
+    """End a delivery by hand, or because its asset can no longer be delivered."""
     if not delivery.may_move(State.GIVEN_UP):
         return False
     cancel_of(delivery.owner, by=by, reason=note)
@@ -132,10 +132,10 @@ def give_up(delivery: Delivery, *, now: datetime, by: str, note: str) -> bool:
 
 
 def dispatch(delivery: Delivery, now: datetime) -> bool:
-    """Claim it and queue the run that sends it, in one commit."""
+    """Claim the delivery and queue its run, in one commit."""
     asset = delivery.asset
     if not asset.is_usable:
-        if asset.state == Asset.State.PROCESSING:  # processed again: a moment later
+        if asset.state == Asset.State.PROCESSING:  # being processed again: try later
             later = now + timedelta(seconds=30)
             Delivery.objects.filter(pk=delivery.pk, state=delivery.state).update(next_attempt_at=later)
             return False
@@ -174,7 +174,7 @@ def fail(delivery: Delivery, error: str, now: datetime) -> None:
             f"given_up:{delivery.owner}",
             f"{delivery} was given up after {delivery.attempts} attempts",
             now=now,
-            text=f"{error}\nWhen the cause is mended: open the delivery and press Deliver again.",
+            text=f"{error}\nFix the cause, then open the delivery and press Deliver again.",
             subject=delivery.owner,
             project=delivery.asset.project,
         )
@@ -187,9 +187,9 @@ def backoff(attempts: int) -> timedelta:
 
 
 def end_if_abandoned(delivery: Delivery, now: datetime) -> bool:
-    """Its job worker died, or its run was cancelled: a failed attempt like any other."""
+    """The job worker died or the run was cancelled: end the attempt as failed."""
     run = Run.objects.filter(pk=delivery.run_ref or 0).first()
-    # Only a run that a job worker has begun can be late; waiting for one does not count.
+    # Only a claimed run can be late; waiting in the queue does not count.
     is_late = run is not None and run.claimed_at is not None and now - run.claimed_at > LONGEST
     if run is not None and not run.is_over and not is_late:
         return False
@@ -200,7 +200,7 @@ def end_if_abandoned(delivery: Delivery, now: datetime) -> bool:
         if run is not None and not run.is_over:
             cancel_of(delivery.owner, by=SCHEDULER, reason="it took too long")
         error = "it took too long" if is_late else (run.error.partition("\n")[0] if run and run.error else "")
-        fail(delivery, error or "its job worker is gone", now)
+        fail(delivery, error or "the job worker is gone", now)
     return True
 
 

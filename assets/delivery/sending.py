@@ -1,4 +1,4 @@
-"""One attempt of a delivery, in a job worker: send the asset to its destination and write how it went.
+"""One attempt of a delivery, in a job worker: sends the asset to its destination and writes the result.
 
 The result is written only while the run still holds its lease, so that a job worker that was frozen changes nothing.
 """
@@ -28,14 +28,14 @@ State = Delivery.State
 
 
 def deliver(run: RunContext, order: DeliveryOrder) -> dict[str, Any]:
-    """The run: send the asset and write the result, both only while the delivery belongs to this run."""
+    """The handler: send the asset and write the result, both only while the delivery belongs to this run."""
     delivery = (
         Delivery.objects.select_related("asset__project", "destination")
         .filter(pk=order.delivery_id, state=State.SENDING, run_ref=run.id)
         .first()
     )
     if delivery is None:
-        raise Hopeless("It is no longer to be sent by this run.")
+        raise Hopeless("The delivery no longer belongs to this run.")
     try:
         number = connectors.send(
             delivery.destination.connector,
@@ -49,13 +49,13 @@ def deliver(run: RunContext, order: DeliveryOrder) -> dict[str, Any]:
         if isinstance(fault, Forgotten):
             _note_number(run, delivery, external_id="", key=uuid.uuid4())
         conclude(run, delivery, error=text)
-        raise Hopeless(text) from fault  # the delivery has retries of its own
+        raise Hopeless(text) from fault  # the delivery does its own retries
     conclude(run, delivery, external_id=number)
     return {"external_id": number}
 
 
 def _secret_words(delivery: Delivery) -> list[str]:
-    """What must not appear in an error text, should the MAM repeat it to us."""
+    """Secrets to remove from an error text, in case the MAM repeats them."""
     try:
         secret = delivery.destination.secret
     except CannotOpen:
@@ -93,7 +93,7 @@ def parcel_of(delivery: Delivery, run: RunContext) -> Parcel:
     }
     return Parcel(
         key=str(delivery.key),
-        # The same for all attempts of one round, another one when somebody delivers it again.
+        # The same for all attempts of one round; "Deliver again" starts a new round.
         round=delivery.rounds,
         asset_id=asset.pk,
         external_id=delivery.external_id,
@@ -105,7 +105,7 @@ def parcel_of(delivery: Delivery, run: RunContext) -> Parcel:
 
 
 def _note_number(run: RunContext, delivery: Delivery, **changes: Any) -> None:
-    """Only while the delivery belongs to this run: a frozen job worker must not undo what its successor wrote."""
+    """Write only while the delivery belongs to this run: a frozen job worker must not overwrite its successor."""
     Delivery.objects.filter(pk=delivery.pk, state=State.SENDING, run_ref=run.id).update(**changes)
 
 
@@ -135,7 +135,7 @@ def _succeed(delivery: Delivery, external_id: str, now: datetime) -> None:
     if moved:
         log_attempt(delivery, now, is_good=True, text=f"delivered as {external_id}")
         resolve_alert(f"given_up:{delivery.owner}", now=now, note="delivered")
-        logger.info("Delivered. delivery=%s asset=%s as=%s", delivery.pk, delivery.asset_id, external_id)
+        logger.info("An asset is delivered. delivery=%s asset=%s as=%s", delivery.pk, delivery.asset_id, external_id)
 
 
 def _iso(moment: datetime | None) -> str | None:

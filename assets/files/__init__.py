@@ -1,1 +1,1 @@
-"""Files of assets: where they are, how strangers' files are opened, what is in them."""
+"""Files of assets: their locations, checksums, sandboxed decoding and technical data."""

@@ -1,4 +1,4 @@
-"""SHA-256 of files: of each, and of all of them as if they were one."""
+"""SHA-256 of files: of each file, and of all of them concatenated."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ class Sums:
 
 
 def of_files(paths: Sequence[Path], on_percent: Callable[[float], None] = lambda percent: None) -> Sums:
-    """Read every byte once. `on_percent` may raise to end it."""
+    """Reads every byte once. `on_percent` may raise to stop."""
     total = sum(path.stat().st_size for path in paths) or 1
     whole, done, each = hashlib.sha256(), 0, []
     for path in paths:

@@ -1,7 +1,7 @@
-"""ffmpeg on files from strangers: confined by the kernel, told which formats it may read, watched, and ended in time.
+"""Runs ffmpeg on untrusted files: sandboxed by the kernel, with a list of allowed formats, and supervised.
 
-Whatever a file says, ffmpeg can neither reach the network nor see a file it was not given (`worker.media.sandbox`).
-Formats that are lists of other files (playlists, concat scripts) are not read at all, except the list we write.
+Whatever a file contains, ffmpeg can neither reach the network nor open other files (`worker.media.sandbox`). Formats
+that list other files (playlists, concat scripts) are not read, except the list that we write.
 """
 
 import contextlib
@@ -31,16 +31,16 @@ logger = logging.getLogger(__name__)
 
 LINES_KEPT = 5000
 NICE = 15
-# What the disk or the machine says, not the file.
+# Errors of the disk or the machine, not of the file.
 PASSING = ("No space left on device", "Input/output error", "Cannot allocate memory", "Stale file handle")
 
 
 class NotDecoded(Exception):
-    """ffmpeg could not do it, and another attempt would not help; the text gives the reason for a person."""
+    """ffmpeg failed because of the file, so a retry cannot help; the text gives the reason."""
 
 
 class NotNow(Exception):
-    """Trouble of this machine or moment, not of the file: it is worth another try."""
+    """A temporary problem of this machine, not of the file: a retry may succeed."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Media:
 
 
 def ignore_progress(seconds: float) -> None:
-    """For callers who need not know how far it is."""
+    """For callers that do not need the progress."""
 
 
 @lru_cache
 def ffmpeg_binary() -> Binary:
-    """The configured ffmpeg, else the one on PATH, else the wheel's: the same order as for workers."""
+    """The configured ffmpeg, else the one on PATH, else the wheel's: the same order as for media workers."""
     chosen = settings.FFMPEG or shutil.which("ffmpeg")
     if chosen:
         return Binary(chosen, is_static="imageio_ffmpeg" in chosen)
@@ -69,7 +69,7 @@ def ffmpeg_binary() -> Binary:
 
 @contextlib.contextmanager
 def input_of(media: Media, decoder: Sequence[str] = ()) -> Iterator[tuple[list[str], list[Path]]]:
-    """The arguments that read it, and the files they need. Several parts go through a list of our own."""
+    """The input arguments, and the files they need. Several parts are read through a concat list."""
     known = ["-protocol_whitelist", PROTOCOLS, *decoder, "-format_whitelist"]
     if not media.is_split:
         yield [*known, FORMATS, "-i", f"file:{media.files[0]}"], list(media.files)
@@ -89,15 +89,15 @@ def run_ffmpeg(
     on_progress: Callable[[float], None] = ignore_progress,
     keep: re.Pattern[str] | None = None,
 ) -> list[str]:
-    """Read `media` (with these options before it), write `outputs` (below `writes`, if at all); what ffmpeg said.
+    """Run ffmpeg with `decoder` options on `media`; it may write below `writes` only. Returns its log lines.
 
-    Of what it says the last lines are kept, and every line that `keep` finds, however much chatter is in between.
+    Without `keep`, these are the last lines of the log; with `keep`, every line that matches it.
 
-    `on_progress` is told the seconds done so far and may raise to end it. Raises NotDecoded.
+    `on_progress` is called with the seconds done so far and may raise to stop. Raises NotDecoded or NotNow.
     """
     missing = [path for path in media.files if not path.is_file()]
     if missing:
-        raise NotNow(f"{missing[0].name} is not there")
+        raise NotNow(f"{missing[0].name} was not found")
     binary = ffmpeg_binary()
     with input_of(media, decoder) as (inputs, reads):
         try:
@@ -108,8 +108,8 @@ def run_ffmpeg(
                 memory_mb=settings.PROCESSING_MEMORY_MB,
             )
         except CannotConfine as error:
-            # No fault of the file: another worker may be able to.
-            raise NotNow(f"This machine cannot keep ffmpeg away from the network: {error}") from error
+            # Not the file's fault: a job worker on another machine may be able to.
+            raise NotNow(f"This machine cannot block ffmpeg's access to the network: {error}") from error
         _say_once_what_is_missing()
         command = [binary.path, "-hide_banner", "-nostdin", "-nostats", "-loglevel", "info", "-progress", "pipe:1"]
         command += ["-stats_period", "0.5", *inputs, *outputs]
@@ -126,7 +126,7 @@ def _watch(
     on_progress: Callable[[float], None],
     keep: re.Pattern[str] | None,
 ) -> list[str]:
-    """Run ffmpeg to its end; the lines it printed that are worth keeping."""
+    """Run ffmpeg to its end. Returns the log lines to keep."""
     process = _start(command, binary, cage)
     said: deque[str] = deque(maxlen=LINES_KEPT)
     kept: list[str] = []
@@ -172,9 +172,11 @@ def _raise_for(code: int, said: "deque[str]") -> None:
     """NotNow if another try may succeed, NotDecoded if the file is to blame."""
     trouble = next((line for line in said if any(words in line for words in PASSING)), "")
     if code < 0 or (code and trouble):
-        raise NotNow(trouble or f"ffmpeg was ended by signal {-code}")
+        raise NotNow(trouble or f"ffmpeg was killed by signal {-code}")
     if code:
-        raise NotDecoded(words_of(said) or next((line for line in reversed(said) if line), f"ffmpeg ended with {code}"))
+        raise NotDecoded(
+            words_of(said) or next((line for line in reversed(said) if line), f"ffmpeg ended with exit code {code}")
+        )
 
 
 def _follow(process: "subprocess.Popen[bytes]", on_progress: Callable[[float], None]) -> None:
@@ -199,4 +201,4 @@ def _listen(
 @lru_cache
 def _say_once_what_is_missing() -> None:
     if not landlock_version():
-        logger.warning("This kernel has no Landlock: ffmpeg is kept from the network, but not from other files.")
+        logger.warning("This kernel has no Landlock: ffmpeg cannot reach the network, but can read other files.")

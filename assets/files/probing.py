@@ -1,4 +1,4 @@
-"""What is in a file: read from what ffmpeg says of it, because ffprobe is not everywhere."""
+"""Reads a file's technical data from ffmpeg's log, because ffprobe is not installed everywhere."""
 
 import re
 import tempfile
@@ -67,32 +67,32 @@ class Probe:
 
 
 def probe(path: Path) -> Probe:
-    """Open it, decode its beginning, and say what is in it. Raises NotDecoded with a sentence for people."""
+    """Open the file, decode its beginning and return its technical data. Raises NotDecoded with a readable reason."""
     outputs = ["-map", "0:v:0?", "-map", "0:a:0?", "-t", LOOK_SECONDS, "-f", "null", "-"]
     decoded = [0.0]
     try:
         said = run_ffmpeg(Media((path,)), outputs, on_progress=lambda seconds: decoded.append(seconds))
     except NotDecoded as error:
-        raise NotDecoded(f"{path.name} is not media that can be read: {_plain(str(error), path)}") from error
+        raise NotDecoded(f"{path.name} is not readable media: {_plain(str(error), path)}") from error
     found = parse(said)
     if not found.is_media:
-        raise NotDecoded(f"{path.name} is not media that can be read: there is no picture and no sound in it.")
+        raise NotDecoded(f"{path.name} is not readable media: it has no video and no audio.")
     if max(decoded) <= 0:
-        raise NotDecoded(f"{path.name} cannot be decoded: its beginning holds no picture and no sound.")
+        raise NotDecoded(f"{path.name} cannot be decoded: its beginning has no video and no audio.")
     if found.duration_seconds is None:
         return Probe(found.container, measure_seconds(path), found.timecode, found.pictures, found.sounds)
     return found
 
 
 def measure_seconds(path: Path) -> float:
-    """The length of a file that does not tell: decode it to its end."""
+    """The length of a file whose header has none: decode it to its end."""
     seconds = [0.0]
     run_ffmpeg(Media((path,)), ["-map", "0:v:0?", "-map", "0:a:0?", "-f", "null", "-"], on_progress=seconds.append)
     return round(max(seconds), 3)
 
 
 def count_pictures(path: Path) -> tuple[int, float]:
-    """How many pictures are really in a file, and how long they last: read without decoding, packet by packet."""
+    """The real number of frames in a file and their length in seconds, counted by packet without decoding."""
     with tempfile.TemporaryDirectory(prefix="airlock-count-") as folder:
         listing = Path(folder) / "packets"
         run_ffmpeg(
@@ -105,7 +105,7 @@ def count_pictures(path: Path) -> tuple[int, float]:
 
 
 def _sum_up(lines: Iterable[str]) -> tuple[int, float]:
-    """Line by line: a day of pictures is millions of them."""
+    """Line by line, because a day of video has millions of frames."""
     count, first, last, lasting, base = 0, None, 0, 0, (1, 1000)
     for line in lines:
         if line.startswith("#tb 0"):
@@ -122,7 +122,7 @@ def _sum_up(lines: Iterable[str]) -> tuple[int, float]:
 
 
 def parse(said: Iterable[str]) -> Probe:
-    """ffmpeg's own description of its first input, up to where it speaks of the output."""
+    """Parse ffmpeg's description of its first input."""
     container, duration, timecode = "", None, ""
     pictures: list[Picture] = []
     sounds: list[Sound] = []
@@ -165,10 +165,10 @@ def _sound(text: str) -> Sound | None:
 
 
 def _plain(words: str, path: Path) -> str:
-    """Without our paths, and the commonest of ffmpeg's sentences in plainer ones."""
+    """ffmpeg's message without our paths; the most common ones in plainer words."""
     words = words.replace(f"file:{path}", path.name).replace(str(path), path.name)
     if "Format not on whitelist" in words or "Invalid data found" in words:
-        return "it is not in a format of moving pictures or sound."
+        return "it is not in a known video or audio format."
     if "moov atom not found" in words:
-        return "it is not complete (the index at its end is missing)."
+        return "it is incomplete (the index at its end is missing)."
     return words

@@ -1,1 +1,1 @@
-"""How files come in: uploads, folders, watch folders."""
+"""Import of files: uploads, folders, watch folders."""

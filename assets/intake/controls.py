@@ -1,4 +1,4 @@
-"""What people do about imports by hand: bring a file in, try a refused one again."""
+"""Staff actions on imports: import a file, try a refused one again."""
 
 from datetime import datetime
 from pathlib import Path
@@ -13,17 +13,17 @@ State = Import.State
 
 @action("import", "Import", permission="assets.add_import", makes_target=True)
 def bring(project: Project, *, now: datetime, by: str, path: Path, way: str, name: str = "") -> Outcome:
-    """Queue one file for the library of this project. An upload lies in our own folder; any other place is checked."""
+    """Queue one file for import into this project. The path of a file that is not an upload is checked first."""
     if way != Import.Way.UPLOAD:
         imports.check_source(path, way)
     row = imports.bring(path, project=project, way=way, now=now, by=by, name=name)
     if row is None:
-        return nothing("was asked for before")
+        return nothing("already requested")
     return done(f"queued as {row.pk}", target=row)
 
 
 @action("again", "Try again", permission="assets.operate_asset", states=(State.REFUSED,))
 def again(row: Import, *, now: datetime, by: str) -> Outcome:
     if not imports.again(row, now=now, by=by):
-        return nothing(f"{row}: its file is no longer there, or another import has it.", reason="no longer there")
-    return done(f"{row} is tried again.")
+        return nothing(f"{row}: the file no longer exists, or another import has it.", reason="file no longer exists")
+    return done(f"{row} is queued again.")

@@ -1,7 +1,7 @@
-"""The run of one import: copy the file, recognise it, and make the asset; or refuse it (A-06).
+"""The run of one import: copies the file, probes it and creates the asset, or refuses it (A-06).
 
-Whatever kills the job worker, the run can be repeated: names follow from the row's number, and the asset is made in one
-commit with the row's last move.
+The run can be repeated after a crash: file names follow from the row's ID, and the asset is created in one commit with
+the row's last move.
 """
 
 import hashlib
@@ -44,10 +44,10 @@ _SUFFIX = re.compile(r"^\.[a-z0-9]{1,8}$")
 
 
 def run_import(run: RunContext, order: ImportOrder) -> dict[str, Any]:
-    """The run: import the file, or refuse it with a reason."""
+    """The handler: import the file, or refuse it with a reason."""
     row = Import.objects.select_related("project", "watch_folder").filter(pk=order.import_id).first()
     if row is None:
-        raise Hopeless("It is no longer to be imported.")
+        raise Hopeless("The import no longer exists.")
     if not row.is_over:
         if row.state == State.WAITING:
             row.move(State.COPYING, now=database_now(), by=SCHEDULER)
@@ -70,13 +70,15 @@ def _take_in(run: RunContext, row: Import) -> None:
     try:
         digest = copy_and_hash(source, draft, lambda percent: run.report(percent * 0.9, "copying"))
         if row.way != Import.Way.UPLOAD and fingerprint_of(source) != row.fingerprint:
-            # Half a file decodes as well as a whole one.
-            raise NotTaken(f"{row.name} changed after it was asked for: it is imported when it no longer changes.")
+            # An incomplete file may still decode, so a changed file must not be imported.
+            raise NotTaken(
+                f"{row.name} changed after its import was requested. A watch folder imports it when it stops changing."
+            )
         twin = twin_of(row, digest)
         if twin is not None:
             _end(run, row, State.DUPLICATE, asset=twin)
             return
-        run.report(92, "looking into it")
+        run.report(92, "probing")
         try:
             found = probing.probe(draft)
         except NotDecoded as fault:
@@ -88,7 +90,7 @@ def _take_in(run: RunContext, row: Import) -> None:
 
 
 def target_of(row: Import) -> Path:
-    """Where the file goes: readable, unique by the row's number, the same at every attempt."""
+    """The file's place in the library: readable, unique by the row's ID, the same in every attempt."""
     project = safe_part(row.project.slug) if row.project else "station"
     day = row.created_at.astimezone(house_zone()).strftime("%Y-%m-%d")
     suffix = Path(row.name).suffix.lower()
@@ -98,7 +100,7 @@ def target_of(row: Import) -> Path:
 
 
 def copy_and_hash(source: Path, target: Path, on_percent: Callable[[float], None]) -> str:
-    """One read: the copy and its SHA-256."""
+    """Copy the file and compute its SHA-256 in one read."""
     digest, done, size = hashlib.sha256(), 0, max(1, source.stat().st_size)
     with source.open("rb") as reader, target.open("wb") as writer:
         while block := reader.read(BLOCK_BYTES):
@@ -112,13 +114,13 @@ def copy_and_hash(source: Path, target: Path, on_percent: Callable[[float], None
 
 
 def twin_of(row: Import, digest: str) -> Asset | None:
-    """A usable asset with the same bytes in the same project. Assets in the trash do not count."""
+    """An asset with the same content in the same project. Assets in the trash do not count."""
     same = Asset.objects.there().filter(project=row.project_id, sha256=digest).exclude(state=Asset.State.ERROR)
     return same.exclude(imports=row).order_by("id").first()
 
 
 def _file(run: RunContext, row: Import, target: Path, digest: str, found: probing.Probe) -> None:
-    """Make the asset and its part and end the row, in one commit. Of two equal files the second finds the first."""
+    """Create the asset and its part and end the row, in one commit. The lock lets a second equal file find it."""
     now = database_now()
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -160,7 +162,7 @@ def _file(run: RunContext, row: Import, target: Path, digest: str, found: probin
 
 
 def _end(run: RunContext, row: Import, to: str, *, asset: Asset | None = None, error: str = "") -> None:
-    """The row's last move, only while the run is ours."""
+    """Make the row's last move, only while the run holds its lease."""
     now = database_now()
     with transaction.atomic():
         mine = Run.objects.select_for_update().filter(pk=run.id, token=run.token, state=Run.State.RUNNING)
@@ -171,11 +173,11 @@ def _end(run: RunContext, row: Import, to: str, *, asset: Asset | None = None, e
         if moved and to == State.REFUSED:
             tell_refused(row, error, now)
         elif moved and row.watch_folder_id:
-            resolve_alert(f"import_refused:{row.watch_folder_id}", now=now, note=f"{row.name} was taken")
+            resolve_alert(f"import_refused:{row.watch_folder_id}", now=now, note=f"{row.name} was imported")
 
 
 def _tidy_up(row: Import) -> None:
-    """Delete an upload; move a file of a watch folder aside, so that people see what became of it."""
+    """Delete an upload; move a file of a watch folder to a subfolder that shows its result."""
     source = Path(row.source)
     try:
         if row.way == Import.Way.UPLOAD and row.state != State.REFUSED:
@@ -194,11 +196,11 @@ def _tidy_up(row: Import) -> None:
 
 
 def _move_aside(source: Path, aside: Path, number: int) -> Path:
-    """Never replace another file of that name: a refused file may be the only copy."""
+    """Never replace another file with that name: a refused file may be the only copy."""
     own = aside / f"{source.stem}_i{number}{source.suffix}"
     for target in (aside / source.name, own):
         try:
-            os.link(source, target)  # unlike a rename, refused where something is
+            os.link(source, target)  # unlike a rename, a link fails if the target exists
         except FileExistsError:
             continue
         except OSError:

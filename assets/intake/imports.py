@@ -1,6 +1,6 @@
-"""Imports: which files are to be brought into the library, by upload, from a folder or from a watch folder (A-06).
+"""Imports: files to bring into the library, by upload, from a folder or from a watch folder (A-06).
 
-An Import row is the intent; a run carries it out (import_run.py). Rows whose run is gone are refused here.
+An Import row is the intent; a run executes it (import_run.py). Rows whose run is gone are refused here.
 """
 
 import logging
@@ -41,11 +41,11 @@ class ImportOrder:
 
 
 class NotTaken(Refusal):
-    """The file is not taken; the text says why."""
+    """The file is refused; the text says why."""
 
 
 def fingerprint_of(path: Path) -> str:
-    """Size, last change, and change of the directory entry, which differs even for a copy that keeps its dates."""
+    """Size, mtime and ctime. The ctime differs even for a copy that keeps its dates."""
     found = path.stat()
     return f"{found.st_size}-{found.st_mtime_ns}-{found.st_ctime_ns}"
 
@@ -60,7 +60,7 @@ def bring(
     name: str = "",
     watch_folder: WatchFolder | None = None,
 ) -> Import | None:
-    """Ask for one file to be imported; None if this very file was asked for before."""
+    """Request the import of one file. None if this file was requested before."""
     with transaction.atomic():
         row, is_new = Import.objects.get_or_create(
             source=str(path),
@@ -103,33 +103,33 @@ def again(row: Import, *, now: datetime, by: str) -> bool:
     path = Path(row.source)
     if row.state != State.REFUSED or not path.is_file():
         return False
-    # As it is now: it may have been repaired, or moved aside.
+    # The file may have been repaired or moved aside since.
     changes = {"fingerprint": fingerprint_of(path), "size_bytes": path.stat().st_size}
     try:
         with transaction.atomic():
-            moved = row.move(State.WAITING, now=now, by=by, note="again, by hand", error="", **changes)
+            moved = row.move(State.WAITING, now=now, by=by, note="tried again by hand", error="", **changes)
             if moved:
                 _queue(row, by)
     except IntegrityError:
-        return False  # as it is now, another import has it
+        return False  # another import has this version of the file
     return moved
 
 
 def check_source(path: Path, way: str) -> Path:
-    """Files come from the import roots or from our own folder of uploads only (S-04)."""
+    """Only files in IMPORT_ROOTS or in our own folder of uploads are accepted (S-04). Raises NotTaken."""
     resolved = path.resolve()
     roots = [imports_dir() / UPLOADS] if way == Import.Way.UPLOAD else [Path(root) for root in settings.IMPORT_ROOTS]
     if not any(resolved.is_relative_to(root.resolve()) for root in roots):
-        raise NotTaken(f"{path.name} does not lie in a folder files may be imported from (IMPORT_ROOTS).")
+        raise NotTaken(f"{path.name} is not in a folder that allows imports (IMPORT_ROOTS).")
     if not resolved.is_file():
-        raise NotTaken(f"{path.name} is no longer there.")
+        raise NotTaken(f"{path.name} no longer exists.")
     if not resolved.stat().st_size:
         raise NotTaken(f"{path.name} is empty.")
     return resolved
 
 
 def sweep(now: datetime) -> int:
-    """Refuse an import whose run failed for good or is gone, with the error of the run."""
+    """Refuse imports whose run failed finally or is gone, with the error of the run."""
     count = 0
     over = Run.objects.filter(pk=OuterRef("run_ref")).exclude(state__in=Run.OVER)
     rows = Import.objects.filter(state__in=[State.WAITING, State.COPYING]).exclude(Exists(over)).order_by("id")
@@ -143,21 +143,21 @@ def sweep(now: datetime) -> int:
 
 
 def tell_refused(row: Import, error: str, now: datetime) -> None:
-    """Raise an alert for a watch folder. A person who uploads a file reads the answer on the page."""
+    """Raise an alert for a file of a watch folder. After an upload, the user sees the result on the page."""
     if row.watch_folder_id is None:
         return
     raise_alert(
         f"import_refused:{row.watch_folder_id}",
         f"{row.watch_folder}: a file was refused",
         now=now,
-        text=f"{row.name}: {error}\nSee Imports; “Try again” there, when the cause is fixed.",
+        text=f"{row.name}: {error}\nFix the cause, then open the import and press Try again.",
         subject=f"watch_folder:{row.watch_folder_id}",
         project=row.project,
     )
 
 
 def sweep_uploads(now: datetime) -> int:
-    """Delete uploads that were refused, or whose request ended half-way, after some days."""
+    """Delete uploads that were refused or interrupted, after some days."""
     count = 0
     waiting = set(Import.objects.filter(way=Import.Way.UPLOAD, state__in=UNFINISHED).values_list("source", flat=True))
     folder = imports_dir() / UPLOADS

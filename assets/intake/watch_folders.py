@@ -1,6 +1,6 @@
-"""Watch folders: a file that has stopped changing is brought in, once.
+"""Watch folders: a file that has stopped changing is imported once.
 
-The leader only says which folder is due; a worker reads it, because a network share may hang.
+The leader only queues the check of a folder; a job worker reads it, because a network share may hang.
 """
 
 import os
@@ -23,7 +23,7 @@ from station.term import Term
 
 JOB = "assets.watch"
 LOOK_SECONDS = 5.0
-# Half-written files of the usual tools, and our own folders.
+# Suffixes that common tools give to incomplete files.
 NOT_YET = (".part", ".partial", ".tmp", ".filepart", ".crdownload")
 ASIDE = {imports.DONE_FOLDER, imports.REFUSED_FOLDER}
 MAX_FILES = 5000
@@ -38,13 +38,13 @@ DUE_SQL = f"""SELECT LEAST(
 
 @dataclass(frozen=True)
 class WatchOrder:
-    """What a look's run is told."""
+    """The payload of a check's run."""
 
     folder_id: int
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Have every folder that is due looked at, and end imports whose run is gone."""
+    """Queue a check of every folder that is due, and end imports whose run is gone."""
     imports.sweep(now)
     due = WatchFolder.objects.filter(Q(next_look_at=None) | Q(next_look_at__lte=now), is_active=True)
     for pk, project_id in due.values_list("pk", "project_id"):
@@ -56,15 +56,15 @@ def step(term: Term, now: datetime) -> datetime | None:
 
 
 def run_watch(run: RunContext, order: WatchOrder) -> dict[str, Any]:
-    """The run: one look into one folder."""
+    """The handler: check one folder."""
     folder = WatchFolder.objects.select_related("project").filter(pk=order.folder_id, is_active=True).first()
     if folder is None:
-        raise Hopeless("It is no longer watched.")
+        raise Hopeless("The folder is no longer watched.")
     return {"taken": look(folder, database_now())}
 
 
 def look(folder: WatchFolder, now: datetime) -> int:
-    """Take what has not changed since it was first seen like this, long enough ago."""
+    """Import files that have not changed for `settle_seconds`. Returns how many."""
     try:
         folder.clean()  # the roots may have changed since it was saved
         paths = list(files_in(Path(folder.path)))
@@ -79,16 +79,16 @@ def look(folder: WatchFolder, now: datetime) -> int:
     for path in paths:
         try:
             taken += _consider(folder, path, now, seen)
-        except (OSError, ValueError) as error:  # each on its own: one name nobody can write down stops no other
+        except (OSError, ValueError) as error:  # one file with an unusable name must not stop the others
             faults.append(f"{path.name.encode(errors='replace').decode()}: {error}")
     if len(paths) >= MAX_FILES:
-        faults.append(f"More than {MAX_FILES} files: the others are not looked at.")
+        faults.append(f"More than {MAX_FILES} files: the others are not checked.")
     _note(folder, now, seen, " ".join(faults))
     return taken
 
 
 def _consider(folder: WatchFolder, path: Path, now: datetime, seen: dict[str, list[str]]) -> bool:
-    """Remember what it is like; take it once it has been like that for long enough."""
+    """Remember the file's fingerprint; import the file when it has been the same for long enough."""
     name = str(path)
     name.encode()  # UnicodeEncodeError is a ValueError
     if len(name) > LONGEST_PATH:
@@ -113,7 +113,7 @@ def _note(folder: WatchFolder, now: datetime, seen: dict[str, Any], error: str) 
 
 
 def files_in(root: Path) -> Iterator[Path]:
-    """Every visible file below, not behind links, not what was put aside; at most a few thousand."""
+    """Visible files below `root`, without links and folders of handled files; at most MAX_FILES."""
     count = 0
     for folder, names, files in os.walk(root, onerror=_raise, followlinks=False):
         names[:] = sorted(name for name in names if not name.startswith(".") and name not in ASIDE)

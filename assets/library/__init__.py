@@ -1,1 +1,1 @@
-"""Assets over their life: live, in use, kept, deleted."""
+"""The life of an asset: live, used, kept, deleted."""

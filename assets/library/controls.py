@@ -1,4 +1,4 @@
-"""What people do to an asset by hand: process again, deliver, hold, withdraw, replace, trash, and the way back."""
+"""Staff actions on assets: process, deliver, hold, release, withdraw, replace, reinstate, trash, restore."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ def _is_there(asset: Asset) -> bool:
 
 
 def _is_busy(asset: Asset) -> bool:
-    """In the trash, or its recording still runs."""
+    """In the trash, or its recording is still running."""
     return asset.is_trashed or asset.is_being_recorded
 
 
@@ -31,20 +31,20 @@ def _is_processable(asset: Asset) -> bool:
 def process(asset: Asset, *, now: datetime, by: str, steps: Sequence[str] = EVERY_STEP) -> Outcome:
     count = processing.again(asset, processing.fitting(asset, steps), now=now, by=by)
     if not count:
-        reason = "everything chosen is under way, or does not apply"
+        reason = "the chosen steps are already running, or do not apply"
         return nothing(f"{asset}: {reason}.", reason=reason)
     return done(f"{asset}: {count} steps are queued.", details={"steps": count})
 
 
 @action("deliver", "Deliver", permission=OPERATE, when=lambda asset: asset.is_usable)
 def deliver(asset: Asset, *, now: datetime, by: str, destination: Destination) -> Outcome:
-    """To one destination; once more if it went there before."""
+    """Deliver to one destination, again if it was delivered there before."""
     details = {"destination": str(destination)}
     if deliveries.want(asset, destination, now=now, by=by):
-        return done(f"{asset} is on its way to {destination}.", details=details)
+        return done(f"Delivery of {asset} to {destination} is queued.", details=details)
     if deliveries.again(asset.deliveries.get(destination=destination), now=now, by=by):
-        return done(f"{asset} is on its way to {destination} again.", details=details)
-    return nothing(f"{asset} is on its way to {destination} already.")
+        return done(f"Delivery of {asset} to {destination} is queued again.", details=details)
+    return nothing(f"Delivery of {asset} to {destination} is already queued.")
 
 
 @action("hold", "Hold", permission=OPERATE, when=lambda asset: asset.held_at is None and _is_there(asset))
@@ -62,14 +62,14 @@ def release(asset: Asset, *, now: datetime, by: str) -> Outcome:
 @action("withdraw", "Withdraw", permission=OPERATE, when=lambda asset: not asset.withdrawn_at and _is_there(asset))
 def withdraw(asset: Asset, *, now: datetime, by: str, reason: str, replacement: Asset | None = None) -> Outcome:
     count = usage.withdraw(asset, reason=reason, replacement=replacement, now=now, by=by)
-    instead = f" {replacement} is in its place {count} times." if count else ""
+    instead = f" {replacement} replaces it in {count} places." if count else ""
     return done(f"{asset} is withdrawn.{instead}", details={"reason": reason, "replaced": count})
 
 
 @action("replace", "Replace", permission=OPERATE, when=_is_there)
 def replace(asset: Asset, *, now: datetime, by: str, replacement: Asset) -> Outcome:
     count = usage.replace_everywhere(asset, replacement, now=now, by=by)
-    return done(f"{asset}: {replacement} is in its place {count} times.", details={"replaced": count})
+    return done(f"{replacement} replaces {asset} in {count} places.", details={"replaced": count})
 
 
 @action(
@@ -81,17 +81,17 @@ def replace(asset: Asset, *, now: datetime, by: str, replacement: Asset) -> Outc
 )
 def reinstate(asset: Asset, *, now: datetime, by: str) -> Outcome:
     usage.restore(asset, now=now, by=by)
-    return done(f"{asset} may be used again.")
+    return done(f"{asset} can be used again.")
 
 
 @action(
     "trash",
-    "To the trash",
+    "Move to trash",
     permission=OPERATE,
     when=lambda asset: asset.is_over and not _is_busy(asset) and _is_there(asset),
 )
 def trash(asset: Asset, *, now: datetime, by: str, reason: str = "") -> Outcome:
-    retention.trash(asset, reason=reason or f"thrown away by {by}", now=now, by=by)
+    retention.trash(asset, reason=reason or f"deleted by {by}", now=now, by=by)
     return done(f"{asset} is in the trash.", details={"reason": reason})
 
 

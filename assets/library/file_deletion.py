@@ -1,4 +1,4 @@
-"""Delete the files of deleted assets from the disk, and wait for folders that cannot be seen (a mount that is away)."""
+"""Deletes the files of deleted assets from the disk. Waits for a folder that is missing: a mount may be unavailable."""
 
 import logging
 import shutil
@@ -10,21 +10,21 @@ from assets.models import Asset
 
 logger = logging.getLogger(__name__)
 
-# Files of a deleted asset count as gone when their folder was not seen for this long.
+# Files of a deleted asset count as gone when their folder has been missing for this long.
 GONE_AFTER = timedelta(days=7)
 
 
 def delete_files(asset: Asset, now: datetime) -> bool:
-    """Delete the files of a deleted asset. What cannot be deleted now is tried again in the next round."""
+    """Delete the files of a deleted asset. False if some could not be deleted; the next round tries again."""
     try:
         for part in asset.parts.select_related("node"):
             if not is_mounted(root_of(part)):
-                logger.error("A media folder cannot be seen; its files are deleted later. asset=%s", asset.pk)
+                logger.error("A media folder is not available; its files are deleted later. asset=%s", asset.pk)
                 return False
         for path in files_of(asset):
-            # A missing folder may be a mount of another machine: for some days it does not count as gone.
+            # A missing folder may be an unavailable mount: it counts as gone only after some days.
             if not path.parent.is_dir() and now - asset.state_since_at < GONE_AFTER:
-                logger.error("A folder cannot be seen; its files are deleted later. asset=%s", asset.pk)
+                logger.error("A folder is not available; its files are deleted later. asset=%s", asset.pk)
                 return False
             path.unlink(missing_ok=True)
         if products_dir(asset.pk).exists():
@@ -37,12 +37,12 @@ def delete_files(asset: Asset, now: datetime) -> bool:
 
 
 def is_mounted(root: Path) -> bool:
-    """An empty or missing folder is a mount that is away; a missing file proves nothing there."""
+    """An empty or missing folder is an unavailable mount: a missing file there is not proof of deletion."""
     return root.is_dir() and any(root.iterdir())
 
 
 def files_of(asset: Asset) -> list[Path]:
-    """Its parts and the journal of its recording, as far as they are inside their media folder."""
+    """The asset's parts and the journal of its recording, if they are inside their media folder."""
     found = []
     for part in asset.parts.select_related("node"):
         root = root_of(part).resolve()

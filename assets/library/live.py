@@ -1,10 +1,9 @@
-"""From a booking to its asset: made when there is something to see, followed as it grows, filed when it ends.
+"""The asset of a booking: created at the first byte, updated while the recording grows, filed when it ends.
 
-Whoever looks after a booking tells `follow`; what was missed because somebody crashed in between, `step` finds by
-index. Both may be called any number of times by any number of processes.
+The booking's lifecycle calls `follow` (see BOOKING_FOLLOWERS). `step` finds by index what a crash left undone. Both may
+be called any number of times by any number of processes.
 """
 
-import itertools
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 
+from assets.library.gaps import EDGES, completeness, with_edges
 from assets.models import Asset, AssetPart
 from assets.processing import steps
 from nodes import workloads
@@ -25,7 +25,7 @@ from station.models.alert import Severity
 from station.states import SCHEDULER, sql_list
 from station.term import Term
 from worker.wire import codec
-from worker.wire.recording import Gap, Part, find_gaps, gap_between, missing_seconds, to_milliseconds
+from worker.wire.recording import Part
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +33,6 @@ State = Asset.State
 SYNC = timedelta(seconds=10)
 LOOK = timedelta(seconds=10)
 PER_STEP = 50
-# Why something is missing at an edge of the window.
-LATE, EARLY = "late_start", "early_end"
-EDGES = (LATE, EARLY)
 WITH = ("recorder", "recorder__project")
 DUE_SQL = f"""SELECT clock_timestamp() WHERE
     EXISTS (SELECT FROM assets_asset WHERE state IN ({sql_list(Asset.GROWING)}))
@@ -45,7 +42,7 @@ DUE_SQL = f"""SELECT clock_timestamp() WHERE
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """File what ended, call out what is stale, and bring processing to its end; each asset on its own."""
+    """File recordings that ended, report stale assets, and settle processing; one asset's error stops no other."""
     for booking in Booking.objects.to_file().select_related(*WITH).order_by("id")[:PER_STEP]:
         _alone(booking.owner, partial(file, booking, now))
     for asset in Asset.objects.live().filter(state_since_at__lt=now - settings.LIVE_ASSET_TIMEOUT):
@@ -57,17 +54,17 @@ def step(term: Term, now: datetime) -> datetime | None:
 
 
 def _alone(what: str, act: Callable[[], object]) -> None:
-    """A-04: one that throws does not keep the others from their turn."""
+    """A-04: an error in one asset does not stop the others."""
     try:
         act()
     except (OperationalError, InterfaceError):
-        raise  # the database is away
-    except Exception:  # each on its own: the next step tries it again
-        logger.exception("An asset could not be looked after. what=%s", what)
+        raise  # the database is unavailable
+    except Exception:  # the next step tries this asset again
+        logger.exception("An asset could not be updated. what=%s", what)
 
 
 def follow(booking: Booking, now: datetime) -> None:
-    """The booking was looked after: take its asset along (see BOOKING_FOLLOWERS)."""
+    """Update the asset of a booking that was just updated (see BOOKING_FOLLOWERS)."""
     if not booking.size_bytes or booking.filed_at or is_pretended():
         return
     if booking.is_over:
@@ -75,20 +72,22 @@ def follow(booking: Booking, now: datetime) -> None:
         return
     asset = Asset.objects.filter(booking=booking).first() or make(booking, now)
     if asset.state == State.ERROR and _is_moving(booking, now):
-        asset.move(State.LIVE, now=now, note="the picture is back", error="")
-        resolve_alert(f"stale:{asset.owner}", now=now, note="the picture is back")
+        asset.move(State.LIVE, now=now, note="the recording continues", error="")
+        resolve_alert(f"stale:{asset.owner}", now=now, note="the recording continues")
     if asset.state == State.LIVE and _is_news(asset, booking, now):
         with transaction.atomic():
-            # Somebody may file it in this moment, with a later look than ours: then ours is old news.
+            # Another process may be filing it with newer data than ours: then skip this update.
             locked = Asset.objects.select_for_update(skip_locked=True).filter(pk=asset.pk, state=State.LIVE)
             if locked.first() is not None:
                 sync(asset, booking, now)
 
 
 def make(booking: Booking, now: datetime) -> Asset:
-    """A-01: the asset of a recording, live from its first byte."""
+    """A-01: create the asset of a recording, live from its first byte."""
     name = booking.title or booking.recorder.name
-    if booking.schedule_id or booking.is_manual or not booking.title:  # one of many: the moment tells them apart
+    if (
+        booking.schedule_id or booking.is_manual or not booking.title
+    ):  # one of several: the start time distinguishes them
         name += f" {booking.starts_at.astimezone(house_zone()):%Y-%m-%d %H:%M}"
     asset, is_new = Asset.objects.get_or_create(
         booking=booking,
@@ -105,20 +104,20 @@ def make(booking: Booking, now: datetime) -> Asset:
         },
     )
     if is_new:
-        asset.events.create(at=now, old="", new=State.LIVE, by=SCHEDULER, note=f"recording {booking}")
+        asset.events.create(at=now, old="", new=State.LIVE, by=SCHEDULER, note=f"recording of {booking}")
         logger.info("An asset is live. asset=%s booking=%s", asset.pk, booking.pk)
     return asset
 
 
 def _is_news(asset: Asset, booking: Booking, now: datetime) -> bool:
-    """Another part or gap at once, mere growth every few seconds."""
+    """Copy another part or gap at once, growth alone every few seconds."""
     counts = (len(booking.parts), len(booking.gaps))
     known = (asset.part_count, sum(gap.reason not in EDGES for gap in asset.read_gaps()))
     return asset.synced_at is None or now - asset.synced_at >= SYNC or counts != known
 
 
 def sync(asset: Asset, booking: Booking, now: datetime) -> None:
-    """Parts, gaps and completeness as the booking has them now."""
+    """Copy parts, gaps and completeness from the booking."""
     known = {part.number: part for part in asset.parts.all()}
     recorded, holes = booking.read_parts(), booking.read_gaps()
     for reported in recorded:
@@ -128,7 +127,7 @@ def sync(asset: Asset, booking: Booking, now: datetime) -> None:
             AssetPart.objects.create(asset=asset, number=reported.number, **values)
         elif any(
             getattr(part, name) != value for name, value in values.items()
-        ):  # of thousands only the last one grows
+        ):  # of thousands of parts only the last one grows
             AssetPart.objects.filter(pk=part.pk).update(**values)
     until = min(told_to_stop_at(booking) or now, booking.closes_at)
     gaps = with_edges(recorded, holes, booking.opens_at, until if booking.is_over else None)
@@ -149,7 +148,7 @@ def sync(asset: Asset, booking: Booking, now: datetime) -> None:
 
 
 def _part_values(booking: Booking, reported: Part) -> dict[str, Any]:
-    """The columns of an AssetPart."""
+    """The columns of an AssetPart, from a reported part."""
     return {
         "node_id": reported.node,
         "path": f"{booking.folder}/{reported.file}",
@@ -162,83 +161,13 @@ def _part_values(booking: Booking, reported: Part) -> dict[str, Any]:
     }
 
 
-def with_edges(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted_until: datetime | None) -> list[Gap]:
-    """Gaps, and what is missing before the first picture and after the last: a hole at an edge is a hole."""
-    firsts = [part.first_frame_at for part in parts if part.first_frame_at]
-    lasts = [part.last_frame_at for part in parts if part.last_frame_at]
-    edges = [(LATE, wanted_from, min(firsts, default=None)), (EARLY, max(lasts, default=None), wanted_until)]
-    found = [gap for gap in gaps if gap.reason not in EDGES]
-    for reason, begin, end in edges:
-        if begin and end and (end - begin).total_seconds() > settings.TOLERATED_GAP_SECONDS:
-            found.append(gap_between(to_milliseconds(begin), to_milliseconds(end), reason))
-    return sorted(found, key=lambda gap: gap.from_at)
-
-
-def completeness(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted_until: datetime) -> float:
-    """How much of what was wanted is there, in percent."""
-    wanted = (wanted_until - wanted_from).total_seconds()
-    if wanted <= 0:
-        return 100.0
-    missing = min(missing_seconds(parts, gaps, wanted_from, wanted_until), wanted)
-    return round(100 * (1 - missing / wanted), 3)
-
-
-def refine(asset: Asset, lengths: dict[int, tuple[int, float]]) -> dict[str, Any]:
-    """What the files themselves say: frames and seconds of parts whose ffmpeg could not say goodbye.
-
-    Answers what changes for the asset: gaps and completeness follow from the parts.
-    """
-    if (not lengths and asset.is_complete) or asset.wanted_from_at is None or asset.wanted_until_at is None:
-        return {}
-    parts: list[Part] = []
-    for part in asset.parts.order_by("number"):
-        if part.number in lengths and part.first_frame_at is not None:
-            part.frames, part.seconds = lengths[part.number]
-            part.last_frame_at = part.first_frame_at + timedelta(seconds=part.seconds)
-            part.save(update_fields=["frames", "seconds", "last_frame_at"])
-        parts.append(_recorded(part))
-    for before, after in itertools.pairwise(parts):  # what overlaps is there once
-        if before.last_frame_at and after.first_frame_at:
-            before.last_frame_at = min(before.last_frame_at, after.first_frame_at)
-    gaps = with_edges(parts, find_gaps(parts, asset.read_gaps()), asset.wanted_from_at, asset.wanted_until_at)
-    missing = missing_seconds(parts, gaps, asset.wanted_from_at, asset.wanted_until_at)
-    return {
-        "gaps": codec.encode(gaps),
-        "is_complete": _was_complete(asset) and missing <= settings.TOLERATED_GAP_SECONDS,
-        "frames": sum(part.frames for part in parts),
-        "completeness_percent": completeness(parts, gaps, asset.wanted_from_at, asset.wanted_until_at),
-    }
-
-
-def _recorded(part: AssetPart) -> Part:
-    """A part of the library as its recording reported it."""
-    return Part(
-        number=part.number,
-        file=part.path,
-        first_frame_at=part.first_frame_at,
-        last_frame_at=part.last_frame_at,
-        frames=part.frames,
-        bytes=part.size_bytes,
-        seconds=part.seconds,
-        end_reason=part.end_reason,
-        node=part.node_id,
-    )
-
-
-def _was_complete(asset: Asset) -> bool:
-    """By its recording, if it has one: a part that could not be seen once may be there by now."""
-    if asset.booking is None:
-        return asset.is_complete
-    return asset.booking.state == Booking.State.COMPLETED
-
-
 def file(booking: Booking, now: datetime) -> None:
-    """The recording is over: what it left is the library's from now on, once, whoever notices first."""
+    """The recording is over: hand its files to processing, once, whichever process does it first."""
     asset = Asset.objects.filter(booking=booking).first() or make(booking, now)
     with transaction.atomic():
         locked = Asset.objects.select_for_update(skip_locked=True).filter(pk=asset.pk).first()
         if locked is None:
-            return  # somebody is at it; the next look finds it again
+            return  # another process has the row; the next step finds it again
         asset = locked
         if not Booking.objects.filter(pk=booking.pk, filed_at=None).update(filed_at=now):
             return
@@ -255,11 +184,11 @@ def file(booking: Booking, now: datetime) -> None:
             return
         steps.order(asset, steps.FIRST, now=now, by=SCHEDULER)
         resolve_alert(f"stale:{asset.owner}", now=now, note="the recording ended")
-    logger.info("An asset is filed. asset=%s booking=%s", asset.pk, booking.pk)
+    logger.info("A recording is filed. asset=%s booking=%s", asset.pk, booking.pk)
 
 
 def told_to_stop_at(booking: Booking) -> datetime | None:
-    """When the recording was to end, as it came: the end of its window, or somebody's word. A full disk is neither."""
+    """When the recording was asked to stop, by its end time or by hand. After a full disk: the end of its window."""
     if booking.outcome == DISK_FULL:
         return booking.closes_at
     stops = booking.events.filter(new__in=[Booking.State.STOPPING, Booking.State.CANCELLING])
@@ -267,7 +196,7 @@ def told_to_stop_at(booking: Booking) -> datetime | None:
 
 
 def last_progress_at(asset: Asset) -> datetime:
-    """The newest sign that something was recorded."""
+    """When the recording last made progress."""
     booking = asset.booking
     signs = [asset.state_since_at]
     if booking is not None:
@@ -278,7 +207,7 @@ def last_progress_at(asset: Asset) -> datetime:
 
 
 def call_out_if_stale(asset: Asset, now: datetime) -> bool:
-    """A-02: only what has made no progress for long is an error; a healthy recording may last as long as it likes."""
+    """A-02: a live asset without progress for long is an error. A recording that makes progress may take any time."""
     silent = now - last_progress_at(asset)
     if silent < settings.LIVE_ASSET_TIMEOUT:
         return False
@@ -291,7 +220,7 @@ def call_out_if_stale(asset: Asset, now: datetime) -> bool:
         f"{asset} is live, but {note}",
         now=now,
         severity=Severity.CRITICAL,
-        text="See its booking and recorder. If the picture comes back, it goes on by itself.",
+        text="Check its booking and recorder. If the signal returns, the asset continues automatically.",
         subject=asset.owner,
         project=asset.project,
     )

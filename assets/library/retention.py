@@ -1,8 +1,8 @@
-"""Which assets are deleted, when and why: rules per project, hold, trash, and a preview of all that (A-07).
+"""Which assets are deleted, when and why: rules per project, hold, trash, and a preview (A-07).
 
-An asset that is used, held, live, being processed or on its way to the MAM is never touched. A deleted asset goes to
-the trash first and can be restored from there; its files are deleted when its days in the trash are over. The row
-stays, with its history.
+An asset that is used, held, live, being processed or being delivered is never deleted. Others go to the trash first and
+can be restored from there; their files are deleted when their time in the trash is over. The row stays, with its
+history.
 """
 
 import logging
@@ -29,17 +29,17 @@ logger = logging.getLogger(__name__)
 
 State = Asset.State
 DEFAULT_TRASH = timedelta(days=7)
-# While the disk is short, the trash is emptied early: of what rules put there, and of what people did.
+# When the disk is nearly full, the trash is emptied early: after this time for assets trashed by rules, and by hand.
 LEAST_TRASH, LEAST_TRASH_BY_HAND = timedelta(hours=1), timedelta(days=1)
 
 
 class NotPossible(Refusal):
-    """It cannot be done; the text says why."""
+    """The action is not possible; the text says why."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a rule says about one asset: when it goes to the trash and why, or what keeps it."""
+    """A rule's decision about one asset: when it goes to the trash and why, and what keeps it."""
 
     asset: Asset
     goes_at: datetime | None
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def judge(rule: RetentionRule, now: datetime, *, ahead: timedelta = timedelta(0)) -> list[Verdict]:
-    """What the rule deletes by `now + ahead`, the oldest first, and what is kept although it is due."""
+    """Assets that the rule deletes by `now + ahead`, oldest first, and those that are due but protected."""
     assets = list(
         Asset.objects.there()
         .filter(project=rule.project_id, state__in=Asset.OVER)
@@ -75,7 +75,7 @@ def judge(rule: RetentionRule, now: datetime, *, ahead: timedelta = timedelta(0)
 
 
 def _candidates(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iterator[tuple[Asset, datetime, str]]:
-    """By age, by count and by room, each with the moment it is due."""
+    """Assets selected by age, by count and by free space, each with the time it is due."""
     if rule.max_age_days:
         for asset in assets:
             yield asset, asset.created_at + timedelta(days=rule.max_age_days), f"older than {rule.max_age_days} days"
@@ -87,9 +87,9 @@ def _candidates(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iter
 
 
 def _for_room(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iterator[tuple[Asset, datetime, str]]:
-    """The oldest, until what is already in the trash and what goes now would free enough.
+    """The oldest assets, until they and the trash free enough space.
 
-    Only files on that disk count: deleting a recording on another node's disk would free nothing.
+    Only files on that disk count: deleting a recording on another node's disk frees nothing here.
     """
     lacking = _lacking_bytes(rule)
     if lacking <= 0:
@@ -102,13 +102,13 @@ def _for_room(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iterat
         if lacking <= 0:
             return
         if not here[asset.pk] or why_kept(asset, uses[asset.pk], rule):
-            continue  # it frees nothing
+            continue  # it frees no space
         lacking -= here[asset.pk]
         yield asset, now, f"less than {rule.min_free_percent} % of the disk is free"
 
 
 def _lacking_bytes(rule: RetentionRule) -> int:
-    """How much less is free than the rule wants; 0 if that cannot be measured."""
+    """How much free space is lacking by the rule; 0 if it cannot be measured."""
     try:
         disk = shutil.disk_usage(settings.RECORDINGS_DIR)
     except OSError:
@@ -121,7 +121,7 @@ def _in_trash() -> QuerySet[Asset]:
 
 
 def _make_room(rule: RetentionRule, now: datetime) -> int:
-    """The disk is short although enough is in the trash: delete the oldest of that before its days are over."""
+    """The disk is nearly full: delete the oldest assets in the trash early."""
     lacking = _lacking_bytes(rule)
     if not rule.min_free_percent or lacking <= 0:
         return 0
@@ -131,14 +131,14 @@ def _make_room(rule: RetentionRule, now: datetime) -> int:
         least = LEAST_TRASH if asset.trashed_by == SCHEDULER else LEAST_TRASH_BY_HAND
         if lacking <= 0 or not here[asset.pk] or asset.trashed_at is None or now - asset.trashed_at < least:
             continue
-        if _alone(asset, partial(purge, asset, now=now, by=SCHEDULER, note="the disk is short")):
+        if _alone(asset, partial(purge, asset, now=now, by=SCHEDULER, note="the disk is nearly full")):
             lacking -= here[asset.pk]
             count += 1
     return count
 
 
 def _bytes_here(assets: list[Asset]) -> dict[int, int]:
-    """What each of them has on the disk of RECORDINGS_DIR."""
+    """Bytes that each asset has on the disk of RECORDINGS_DIR."""
     prefetch_related_objects(assets, "parts__node")
     device = _device_of(Path(settings.RECORDINGS_DIR))
     roots = {root_of(part) for asset in assets for part in asset.parts.all()}
@@ -154,7 +154,7 @@ def _device_of(root: Path) -> int | None:
 
 
 def why_kept(asset: Asset, uses: list[Use], rule: RetentionRule | None = None) -> str:
-    """The reason that protects it, for people; empty if nothing does."""
+    """The reason that protects the asset, as shown to staff; empty if nothing does."""
     if asset.held_at:
         return f"held by {asset.held_by}" + (f": {asset.hold_reason}" if asset.hold_reason else "")
     if uses:
@@ -162,13 +162,13 @@ def why_kept(asset: Asset, uses: list[Use], rule: RetentionRule | None = None) -
     if asset.state in Asset.live_states():
         return f"it is {asset.state_word}"
     if asset.is_being_recorded:
-        return "its recording still runs"
+        return "its recording is still running"
     deliveries = list(asset.deliveries.all())
     if any(
         delivery.state in {Delivery.State.PENDING, Delivery.State.SENDING, Delivery.State.FAILED}
         for delivery in deliveries
     ):
-        return "it is on its way to the MAM"
+        return "it is being delivered"
     if rule is not None and rule.only_delivered:
         got = {delivery.destination_id for delivery in deliveries if delivery.state == Delivery.State.DELIVERED}
         wanted = {each.pk for each in rule.automatic_destinations if each.takes_partial or asset.state != State.PARTIAL}
@@ -178,7 +178,7 @@ def why_kept(asset: Asset, uses: list[Use], rule: RetentionRule | None = None) -
 
 
 def apply(now: datetime, on_each: Callable[[], None] = lambda: None) -> dict[str, int]:
-    """The job: trash what the rules select, and delete what was in the trash long enough."""
+    """Move assets to the trash by the rules, and delete those whose time in the trash is over."""
     trashed = purged = 0
     for rule in RetentionRule.objects.filter(is_active=True).select_related("project"):
         for verdict in judge(rule, now):
@@ -189,7 +189,7 @@ def apply(now: datetime, on_each: Callable[[], None] = lambda: None) -> dict[str
     for asset in Asset.objects.to_purge(now).order_by("purge_at"):
         on_each()
         purged += bool(_alone(asset, partial(purge, asset, now=now, by=SCHEDULER)))
-    for asset in Asset.objects.filter(state=State.DELETED, files_gone_at=None):  # somebody crashed in between
+    for asset in Asset.objects.filter(state=State.DELETED, files_gone_at=None):  # a crash or a missing mount left files
         on_each()
         _alone(asset, partial(delete_files, asset, now))
     return {"trashed": trashed, "purged": purged}
@@ -206,7 +206,7 @@ def _alone(asset: Asset, act: Callable[[], bool]) -> bool:
     except (OperationalError, InterfaceError):
         raise
     except NotPossible as fault:
-        logger.info("Kept. asset=%s why=%s", asset.pk, fault)
+        logger.info("An asset is kept. asset=%s why=%s", asset.pk, fault)
     except Exception:  # one failing asset does not hold up the others
         logger.exception("An asset could not be deleted. asset=%s", asset.pk)
     return False
@@ -221,63 +221,63 @@ def trash(
     days: int | None = None,
     rule: RetentionRule | None = None,
 ) -> None:
-    """Move it to the trash. Raises NotPossible if it is protected."""
+    """Move an asset to the trash. Raises NotPossible if it is protected."""
     with transaction.atomic():
         asset = Asset.objects.select_for_update().get(pk=asset.pk)
         if asset.trashed_at or asset.state == State.DELETED:
-            raise NotPossible("It is in the trash already.")
+            raise NotPossible("The asset is already in the trash.")
         kept = why_kept(asset, uses_of([asset.pk])[asset.pk], rule)
         if kept:
-            raise NotPossible(f"It stays: {kept}.")
+            raise NotPossible(f"The asset is protected: {kept}.")
         until = now + (DEFAULT_TRASH if days is None else timedelta(days=days))
         Asset.objects.filter(pk=asset.pk).update(
             trashed_at=now, trashed_by=by, trash_reason=reason[:200], purge_at=until
         )
-        asset.remark(f"to the trash: {reason}", now=now, by=by)
+        asset.remark(f"moved to the trash: {reason}", now=now, by=by)
 
 
 def restore(asset: Asset, *, now: datetime, by: str) -> None:
-    """Take it out of the trash."""
+    """Take an asset out of the trash."""
     with transaction.atomic():
         asset = Asset.objects.select_for_update().get(pk=asset.pk)
         if asset.state == State.DELETED:
-            raise NotPossible("Its files are gone.")
+            raise NotPossible("The asset's files were deleted.")
         if not asset.trashed_at:
-            raise NotPossible("It is not in the trash.")
+            raise NotPossible("The asset is not in the trash.")
         Asset.objects.filter(pk=asset.pk).update(trashed_at=None, trashed_by="", trash_reason="", purge_at=None)
         asset.remark("restored from the trash", now=now, by=by)
 
 
 def hold(asset: Asset, *, reason: str, now: datetime, by: str) -> None:
-    """Protect it from every rule."""
+    """Protect an asset from every rule."""
     if (
         not Asset.objects.filter(pk=asset.pk, held_at=None)
         .exclude(state=State.DELETED)
         .update(held_at=now, held_by=by, hold_reason=reason[:200])
     ):
-        raise NotPossible("It is held already, or gone.")
+        raise NotPossible("The asset is already held, or was deleted.")
     asset.remark(f"held: {reason}" if reason else "held", now=now, by=by)
 
 
 def release(asset: Asset, *, now: datetime, by: str) -> None:
     if not Asset.objects.filter(pk=asset.pk, held_at__isnull=False).update(held_at=None, held_by="", hold_reason=""):
-        raise NotPossible("It is not held.")
-    asset.remark("no longer held", now=now, by=by)
+        raise NotPossible("The asset is not held.")
+    asset.remark("released", now=now, by=by)
 
 
-def purge(asset: Asset, *, now: datetime, by: str, note: str = "its days in the trash are over") -> bool:
-    """Delete its files. The row is marked first, under its lock, so that no playlist can begin to use it meanwhile."""
+def purge(asset: Asset, *, now: datetime, by: str, note: str = "its time in the trash is over") -> bool:
+    """Delete the asset's files. The row is marked first, under its lock, so that no playlist can start to use it."""
     with transaction.atomic():
         asset = Asset.objects.select_for_update().get(pk=asset.pk)
         if asset.trashed_at is None or asset.state == State.DELETED:
             return False
         kept = why_kept(asset, uses_of([asset.pk])[asset.pk])
         if kept:
-            raise NotPossible(f"It stays: {kept}.")
+            raise NotPossible(f"The asset is protected: {kept}.")
         cancel_of(asset.owner, by=by, reason="the asset is deleted")
         size = asset.size_bytes
         if not asset.move(State.DELETED, now=now, by=by, note=note):
             return False
     delete_files(asset, now)
-    logger.info("Deleted. asset=%s bytes=%s", asset.pk, size)
+    logger.info("An asset is deleted. asset=%s bytes=%s", asset.pk, size)
     return True

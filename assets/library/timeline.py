@@ -1,4 +1,4 @@
-"""The bar below the picture: what was recorded when, what is missing, and where in the media each moment lies. Pure."""
+"""The timeline bar below the player: what was recorded, what is missing, and how it maps to media time."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +14,7 @@ WIDTH = 1000.0
 
 @dataclass(frozen=True)
 class Stretch:
-    """A piece of the bar: where it is drawn, and what a person reads about it."""
+    """A piece of the bar: its position and its tooltip."""
 
     x: float
     width: float
@@ -24,7 +24,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Segment:
-    """A piece of media: from where to where on the bar (0 to 1), from which to which second of the whole."""
+    """A piece of media: its range on the bar (0 to 1) and its range in media seconds."""
 
     x0: float
     x1: float
@@ -33,14 +33,14 @@ class Segment:
 
 
 def clock(seconds: float) -> str:
-    """Seconds of media as people read them: 1:02:03.4."""
+    """Seconds of media as text: 2:03.4, or 1:02:03 from one hour on."""
     whole = int(seconds)
     text = f"{whole // 60}:{whole % 60:02d}.{int(seconds * 10) % 10}"
     return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}" if whole >= 3600 else text
 
 
 def segments_of(asset: Asset, parts: list[AssetPart]) -> list[Segment]:
-    """Each part on the bar: by the clock for a recording, from zero for a file that was brought in."""
+    """Each part on the bar: by time of day for a recording, from zero for an imported file."""
     start, span = asset.wanted_from_at, asset.span
     done, result = 0.0, []
     if start is None or span is None or not span.total_seconds():
@@ -62,7 +62,7 @@ def segments_of(asset: Asset, parts: list[AssetPart]) -> list[Segment]:
 
 
 def x_of(segments: list[Segment], seconds: float) -> float | None:
-    """Where on the bar that second of the media lies."""
+    """The position of a media second on the bar, or None."""
     for each in segments:
         if each.t0 <= seconds <= each.t1 and each.t1 > each.t0:
             return each.x0 + (each.x1 - each.x0) * (seconds - each.t0) / (each.t1 - each.t0)
@@ -70,7 +70,7 @@ def x_of(segments: list[Segment], seconds: float) -> float | None:
 
 
 def stretches_of(asset: Asset, segments: list[Segment]) -> list[Stretch]:
-    """What is there, what is missing, what was found."""
+    """Recorded parts, gaps, and black, silence and freeze."""
     found = [
         _stretch(each.x0, each.x1, "there", f"recorded, {clock(each.t0)} to {clock(each.t1)} of the media")
         for each in segments
@@ -90,7 +90,7 @@ def stretches_of(asset: Asset, segments: list[Segment]) -> list[Stretch]:
 
 
 def context_of(asset: Asset) -> dict[str, Any]:
-    """Everything the template needs."""
+    """Template context of assets/media.html."""
     parts = list(asset.parts.order_by("number"))
     segments = segments_of(asset, parts)
     is_live = asset.state == Asset.State.LIVE and asset.booking_id is not None

@@ -1,8 +1,8 @@
-"""Where an asset is used, taking it out of use, and what to use instead (A-08).
+"""Where an asset is used, and withdrawing or replacing it (A-08).
 
-Who uses assets stands above this app, so it is asked by name: ASSET_USERS lists objects with `uses_of(asset_ids)`,
-which answers where each is used, and `replace(asset, other, by)`, which puts another in its place and answers how
-often.
+The users of assets are apps above this one, so they are found by name: ASSET_USERS lists objects with
+`uses_of(asset_ids)`, which returns where each asset is used, and `replace(asset, other, by)`, which puts another asset
+in its place and returns how often.
 """
 
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ from station.actions import Refusal
 
 
 class NotPossible(Refusal):
-    """It cannot be done; the text says why."""
+    """The action is not possible; the text says why."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """One place an asset is used in."""
+    """One place where an asset is used."""
 
     asset_id: int
     what: str
@@ -32,7 +32,7 @@ class Use:
 
 
 class User(Protocol):
-    """What an entry of ASSET_USERS can do."""
+    """The interface of an entry of ASSET_USERS."""
 
     def uses_of(self, asset_ids: Iterable[int]) -> list[Use]: ...
 
@@ -44,7 +44,7 @@ def _users() -> list[User]:
 
 
 def uses_of(asset_ids: Iterable[int]) -> dict[int, list[Use]]:
-    """All uses of all of them, by asset."""
+    """All uses of these assets, by asset."""
     wanted = list(asset_ids)
     found: dict[int, list[Use]] = {pk: [] for pk in wanted}
     for user in _users():
@@ -54,15 +54,15 @@ def uses_of(asset_ids: Iterable[int]) -> dict[int, list[Use]]:
 
 
 def withdraw(asset: Asset, *, reason: str, now: datetime, by: str, replacement: Asset | None = None) -> int:
-    """Nobody may use it from now on. With a replacement, every place that uses it gets that; answers how many."""
+    """Take an asset out of use. A replacement takes its place everywhere. Returns in how many places."""
     if replacement is not None:
         _check_replacement(asset, replacement)
     with transaction.atomic():
         changes = {"withdrawn_at": now, "withdrawn_by": by, "withdraw_reason": reason[:200]}
         if not Asset.objects.filter(pk=asset.pk, withdrawn_at=None).update(replacement=replacement, **changes):
-            raise NotPossible(f"{asset} is withdrawn already.")
+            raise NotPossible(f"{asset} is already withdrawn.")
         asset.refresh_from_db()
-        instead = f", {replacement} instead" if replacement else ""
+        instead = f", replaced by {replacement}" if replacement else ""
         asset.remark(f"withdrawn: {reason}{instead}", now=now, by=by)
         replaced = sum(user.replace(asset, replacement, by=by) for user in _users()) if replacement else 0
     from assets.delivery.deliveries import give_up
@@ -73,7 +73,7 @@ def withdraw(asset: Asset, *, reason: str, now: datetime, by: str, replacement: 
 
 
 def replace_everywhere(asset: Asset, replacement: Asset, *, now: datetime, by: str) -> int:
-    """Put another in its place wherever it is used."""
+    """Put another asset in its place everywhere it is used. Returns in how many places."""
     _check_replacement(asset, replacement)
     with transaction.atomic():
         count = sum(user.replace(asset, replacement, by=by) for user in _users())
@@ -83,17 +83,17 @@ def replace_everywhere(asset: Asset, replacement: Asset, *, now: datetime, by: s
 
 
 def restore(asset: Asset, *, now: datetime, by: str) -> None:
-    """It may be used again. What was put in its place stays there."""
+    """Allow a withdrawn asset to be used again. Replacements stay in place."""
     changes = {"withdrawn_at": None, "withdrawn_by": "", "withdraw_reason": "", "replacement": None}
     if not Asset.objects.filter(pk=asset.pk, withdrawn_at__isnull=False).update(**changes):
         raise NotPossible(f"{asset} is not withdrawn.")
     asset.refresh_from_db()
-    asset.remark("may be used again", now=now, by=by)
+    asset.remark("can be used again", now=now, by=by)
 
 
 def _check_replacement(asset: Asset, replacement: Asset) -> None:
     if replacement.pk == asset.pk:
-        raise NotPossible("It cannot replace itself.")
+        raise NotPossible("An asset cannot replace itself.")
     if replacement.project_id != asset.project_id:
         raise NotPossible(f"{replacement} belongs to another project.")
     if not replacement.is_usable:
@@ -102,5 +102,5 @@ def _check_replacement(asset: Asset, replacement: Asset) -> None:
 
 def _why_not(asset: Asset) -> str:
     if asset.withdrawn_at:
-        return "withdrawn itself"
+        return "withdrawn"
     return "in the trash" if asset.trashed_at else asset.state_word

@@ -1,4 +1,4 @@
-"""The tables of the library."""
+"""Models of the library."""
 
 from assets.models.asset import Asset, AssetEvent, AssetPart, AssetStep
 from assets.models.delivery import Delivery, DeliveryAttempt, DeliveryEvent, Destination

@@ -1,4 +1,4 @@
-"""A thing in the library: a recording as it grows and after, or a file that was brought in."""
+"""An asset in the library: a recording, from its first byte on, or an imported file; its parts and processing steps."""
 
 from datetime import datetime, timedelta
 
@@ -15,20 +15,20 @@ class AssetQuerySet(models.QuerySet["Asset"]):
         return self.filter(state=Asset.State.LIVE)
 
     def there(self) -> "AssetQuerySet":
-        """What the library still holds: not in the trash, not deleted."""
+        """Assets that are neither in the trash nor deleted."""
         return self.filter(trashed_at=None).exclude(state=Asset.State.DELETED)
 
     def usable(self) -> "AssetQuerySet":
-        """What may be put on air or delivered."""
+        """Assets that may be put on air or delivered."""
         return self.there().filter(state__in=Asset.FINISHED, withdrawn_at=None)
 
     def playable(self) -> "AssetQuerySet":
-        """What a channel can show: also what is still being recorded."""
+        """Assets that a channel can play, including those still being recorded."""
         growing = models.Q(state__in=Asset.GROWING, booking__isnull=False)
         return self.there().filter(models.Q(state__in=Asset.FINISHED) | growing, withdrawn_at=None)
 
     def to_purge(self, now: datetime) -> "AssetQuerySet":
-        """In the trash for long enough."""
+        """Assets whose time in the trash is over."""
         return self.filter(purge_at__lte=now).exclude(state=Asset.State.DELETED)
 
 
@@ -49,7 +49,7 @@ class Asset(Machine):
         State.ERROR: {State.LIVE, State.PROCESSING, State.DELETED},
         State.DELETED: set(),
     }
-    # Over, though a person may have them processed again.
+    # Finished; staff may still process it again.
     OVER = (State.READY, State.PARTIAL, State.ERROR, State.DELETED)
     FINISHED = (State.READY, State.PARTIAL)
     GROWING = (State.LIVE, State.PROCESSING)
@@ -74,18 +74,18 @@ class Asset(Machine):
     )
     created_at = models.DateTimeField(editable=False)
     created_by = models.CharField(max_length=150, blank=True, editable=False)
-    # Of a recording: what was to be recorded, from when to when, and what of that is missing (A-01).
+    # Of a recording: its window, and what is missing in it (A-01).
     wanted_from_at = models.DateTimeField(null=True, editable=False)
     wanted_until_at = models.DateTimeField(null=True, editable=False)
     gaps = models.JSONField(default=list, editable=False)
     part_count = models.PositiveIntegerField(default=0, editable=False)
-    # When its booking was last copied from, while it grows.
+    # When the booking was last copied, while it grows.
     synced_at = models.DateTimeField(null=True, editable=False)
     completeness_percent = models.FloatField(null=True, editable=False)
-    # What it was like when it ended: the state after processing follows from it.
+    # Whether the recording was complete: decides between ready and partial after processing.
     is_complete = models.BooleanField(default=True, editable=False)
 
-    # What processing found out; empty until then.
+    # Results of processing; empty until then.
     size_bytes = models.BigIntegerField(default=0, editable=False)
     duration_seconds = models.FloatField(null=True, editable=False)
     frames = models.BigIntegerField(default=0, editable=False)
@@ -100,18 +100,18 @@ class Asset(Machine):
     findings = models.JSONField(default=list, editable=False)
     error = models.TextField(blank=True, editable=False)
 
-    # Kept, whatever retention says (A-07).
+    # Held: protected from retention (A-07).
     held_at = models.DateTimeField(null=True, editable=False)
     held_by = models.CharField(max_length=150, blank=True, editable=False)
     hold_reason = models.CharField(max_length=200, blank=True, editable=False)
-    # In the trash since, and until: then its files go.
+    # In the trash since `trashed_at`; its files are deleted at `purge_at`.
     trashed_at = models.DateTimeField(null=True, editable=False)
     trashed_by = models.CharField(max_length=150, blank=True, editable=False)
     trash_reason = models.CharField(max_length=200, blank=True, editable=False)
     purge_at = models.DateTimeField(null=True, editable=False)
-    # Deleted, and really gone from the disk: a crash in between leaves this empty, and the next round ends it.
+    # When its files were deleted from the disk. Empty after a crash in between; the next round repeats the deletion.
     files_gone_at = models.DateTimeField(null=True, editable=False)
-    # Not to be used any more, and what to use instead (A-08).
+    # Withdrawn from use, and its replacement (A-08).
     withdrawn_at = models.DateTimeField(null=True, editable=False)
     withdrawn_by = models.CharField(max_length=150, blank=True, editable=False)
     withdraw_reason = models.CharField(max_length=200, blank=True, editable=False)
@@ -123,21 +123,21 @@ class Asset(Machine):
         ordering = ["-created_at", "-id"]
         permissions = [("operate_asset", "Can process, deliver, hold, withdraw and trash assets")]
         indexes = [
-            # The loop asks for what is not finished; there are never many.
+            # The leader's step reads unfinished assets; there are never many.
             models.Index(
                 fields=["state", "id"], condition=Q(state__in=["live", "processing"]), name="asset_unfinished"
             ),
-            # The trash asks for what is to go next.
+            # Emptying the trash.
             models.Index(
                 fields=["purge_at"],
                 condition=Q(purge_at__isnull=False) & ~Q(state="deleted"),
                 name="asset_to_purge",
             ),
-            # Deleted, but not yet from the disk; there are never many.
+            # Deleted assets whose files are still on the disk; there are never many.
             models.Index(fields=["id"], condition=Q(state="deleted", files_gone_at=None), name="asset_to_wipe"),
-            # Is the same file there already (A-06)?
+            # Recognising a file that was imported before (A-06).
             models.Index(fields=["sha256"], condition=~Q(sha256=""), name="asset_by_checksum"),
-            # The library's first page, and retention by age.
+            # The library's list, and retention by age.
             models.Index(fields=["project", "-created_at"], name="asset_by_project"),
         ]
 
@@ -146,7 +146,7 @@ class Asset(Machine):
 
     @property
     def owner(self) -> str:
-        """Our name towards runs."""
+        """The asset's name as owner of runs."""
         return f"asset:{self.pk}"
 
     @property
@@ -155,7 +155,7 @@ class Asset(Machine):
 
     @property
     def is_being_recorded(self) -> bool:
-        """Its recording is not over, whatever its own state: nothing may be done to its files."""
+        """The recording is not over, whatever the asset's state: its files must not be touched."""
         return self.booking is not None and self.booking.filed_at is None and not self.booking.is_over
 
     @property
@@ -164,7 +164,7 @@ class Asset(Machine):
 
     @property
     def is_growing(self) -> bool:
-        """It is being recorded, or just was: its files are there, though the library is not done with it."""
+        """It is being recorded or processed for the first time: its files can already be played."""
         is_new = self.state in self.GROWING and self.booking is not None
         return is_new and self.trashed_at is None and self.withdrawn_at is None
 
@@ -188,11 +188,11 @@ class AssetEvent(Event):
 
 
 class AssetPart(models.Model):
-    """One file of it. A recording has several when its capture was interrupted, maybe on several machines."""
+    """One file of an asset. An interrupted recording has several, possibly on several machines."""
 
     asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="parts")
     number = models.PositiveIntegerField()
-    # The machine whose media folder it lies in; empty: the library's own folder.
+    # The node whose media folder holds it; empty: the library's own folder.
     node = models.ForeignKey("nodes.Node", null=True, on_delete=models.PROTECT, related_name="+")
     path = models.CharField(max_length=700)
     first_frame_at = models.DateTimeField(null=True)
@@ -201,14 +201,14 @@ class AssetPart(models.Model):
     seconds = models.FloatField(default=0)
     size_bytes = models.BigIntegerField(default=0)
     end_reason = models.CharField(max_length=40, blank=True)
-    # False: nothing in it can be decoded (a stub of a killed ffmpeg); it is left out of everything.
+    # False: it cannot be decoded (for example a stub of a killed ffmpeg) and is left out everywhere.
     is_readable = models.BooleanField(default=True)
     sha256 = models.CharField(max_length=64, blank=True)
 
     class Meta:
         ordering = ["asset", "number"]
         constraints = [
-            # However often its booking is looked at, each of its files is one part.
+            # One row per file, however often the booking is copied.
             models.UniqueConstraint(fields=["asset", "number"], name="part_once_per_number")
         ]
 
@@ -217,7 +217,7 @@ class AssetPart(models.Model):
 
 
 class AssetStep(models.Model):
-    """One thing processing does to an asset, and what came of it. The run does it; this is what remains."""
+    """One processing step of an asset and its result. A run executes it."""
 
     class Kind(models.TextChoices):
         PROBE = "probe", "technical data"
@@ -229,24 +229,24 @@ class AssetStep(models.Model):
 
     asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="steps")
     kind = models.CharField(max_length=9, choices=Kind.choices)
-    # The run that does it now, or did it last.
+    # The current or last run.
     run_ref = models.BigIntegerField(null=True)
     asked_at = models.DateTimeField()
     done_at = models.DateTimeField(null=True)
     failed_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
     result = models.JSONField(default=dict)
-    # How often its outcome was written since it was asked for: once, whatever crashed in between.
+    # How often its result was written since it was requested: once, even after crashes.
     times_done = models.PositiveIntegerField(default=0)
 
     class Meta:
         ordering = ["asset", "id"]
         constraints = [
-            # Asked for twice is asked for once.
+            # One row per kind of step.
             models.UniqueConstraint(fields=["asset", "kind"], name="step_once_per_kind")
         ]
         indexes = [
-            # The loop asks for what is under way, to notice a run that failed for good.
+            # The leader's step reads open steps, to notice a run that failed finally.
             models.Index(fields=["asset"], condition=Q(done_at=None, failed_at=None), name="step_open")
         ]
 

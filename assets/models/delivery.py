@@ -1,4 +1,4 @@
-"""Handing an asset to an external MAM: where to, how far it has come, and every attempt."""
+"""Delivery of assets to an external MAM: destinations, deliveries and their attempts."""
 
 import uuid
 from datetime import datetime
@@ -15,11 +15,11 @@ MAX_ATTEMPTS = 8
 
 
 class Destination(models.Model):
-    """Where a project's assets go: which connector, told what."""
+    """Where a project's assets are delivered: a connector and its configuration."""
 
     class Connector(models.TextChoices):
         HTTP = "http", "HTTP with JSON"
-        FOLDER = "folder", "hand-over folder"
+        FOLDER = "folder", "delivery folder"
 
     name = models.CharField(max_length=80)
     project = models.ForeignKey("station.Project", on_delete=models.CASCADE, related_name="destinations")
@@ -29,13 +29,13 @@ class Destination(models.Model):
     is_automatic = models.BooleanField(
         "automatic", default=True, help_text="Deliver every asset in this project automatically when it is ready."
     )
-    takes_partial = models.BooleanField(default=True, help_text="Recordings with something missing are delivered too.")
+    takes_partial = models.BooleanField(default=True, help_text="Also deliver incomplete recordings.")
     is_active = models.BooleanField(default=True)
 
     class Meta:
         ordering = ["project", "name"]
         constraints = [
-            # People name them; two of one name could not be told apart.
+            # Staff choose destinations by name.
             models.UniqueConstraint(fields=["project", "name"], name="destination_once_per_name")
         ]
 
@@ -64,7 +64,7 @@ class Destination(models.Model):
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def due(self, now: datetime) -> "DeliveryQuerySet":
-        """A-03: pending or failed, attempts left, its time come; what was never tried first."""
+        """A-03: pending or failed, with attempts left, and due; those never attempted come first."""
         waiting = self.filter(state__in=Delivery.WAITING, attempts__lt=MAX_ATTEMPTS, destination__is_active=True)
         return waiting.filter(Q(next_attempt_at=None) | Q(next_attempt_at__lte=now)).order_by(
             models.F("next_attempt_at").asc(nulls_first=True), "id"
@@ -86,7 +86,7 @@ class Delivery(Machine):
         State.DELIVERED: {State.PENDING},
         State.GIVEN_UP: {State.PENDING},
     }
-    # Over, though a person may have it delivered again.
+    # Finished; staff may still deliver it again.
     OVER = (State.DELIVERED, State.GIVEN_UP)
     WAITING = (State.PENDING, State.FAILED)
     COLOURS = {
@@ -101,11 +101,11 @@ class Delivery(Machine):
 
     asset = models.ForeignKey("assets.Asset", on_delete=models.PROTECT, related_name="deliveries")
     destination = models.ForeignKey(Destination, on_delete=models.PROTECT, related_name="deliveries")
-    # Sent with every attempt, so that the other side can tell a repetition from a second order.
+    # Sent with every attempt, so that the MAM can recognise a repetition.
     key = models.UUIDField(default=uuid.uuid4, editable=False)
-    external_id = models.CharField("their number", max_length=200, blank=True, editable=False)
+    external_id = models.CharField("external ID", max_length=200, blank=True, editable=False)
     attempts = models.PositiveIntegerField(default=0, editable=False)
-    # How often somebody had it delivered again.
+    # How often it was delivered again by hand.
     rounds = models.PositiveIntegerField(default=0, editable=False)
     next_attempt_at = models.DateTimeField(null=True, editable=False)
     error = models.TextField(blank=True, editable=False)
@@ -120,17 +120,17 @@ class Delivery(Machine):
         ordering = ["-id"]
         verbose_name_plural = "deliveries"
         constraints = [
-            # Wanted twice is delivered once.
+            # One delivery per asset and destination.
             models.UniqueConstraint(fields=["asset", "destination"], name="delivery_once_per_destination")
         ]
         indexes = [
-            # The loop asks for what is due next.
+            # The leader's step reads what is due next.
             models.Index(
                 models.F("next_attempt_at").asc(nulls_first=True),
                 condition=Q(state__in=["pending", "failed"]),
                 name="mam_delivery_due",
             ),
-            # And for what somebody is at.
+            # The leader's step reads deliveries being sent.
             models.Index(fields=["id"], condition=Q(state="sending"), name="mam_delivery_sending"),
         ]
 
@@ -147,7 +147,7 @@ class DeliveryEvent(Event):
 
 
 class DeliveryAttempt(models.Model):
-    """One try, for people who ask the other side what happened (A-03)."""
+    """One attempt, kept for questions to the MAM's operators (A-03)."""
 
     delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="log")
     number = models.PositiveIntegerField()
@@ -160,7 +160,7 @@ class DeliveryAttempt(models.Model):
     class Meta:
         ordering = ["delivery", "number"]
         constraints = [
-            # The count of attempts and the log cannot disagree.
+            # One log row per attempt.
             models.UniqueConstraint(fields=["delivery", "number"], name="attempt_once_per_number")
         ]
 

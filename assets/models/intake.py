@@ -1,4 +1,4 @@
-"""How files come in: watch folders, and one row for every file that was brought."""
+"""Import of files: watch folders, and one row for every imported file."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -16,22 +16,24 @@ class WatchFolder(models.Model):
     """A folder whose new files become assets of a project."""
 
     class Afterwards(models.TextChoices):
-        MOVE = "move", "move it to the folder 'imported' there"
-        LEAVE = "leave", "leave it where it is"
+        MOVE = "move", "move the file to the subfolder 'imported'"
+        LEAVE = "leave", "leave the file where it is"
 
     name = models.CharField(max_length=80, unique=True)
     project = models.ForeignKey("station.Project", on_delete=models.CASCADE, related_name="watch_folders")
-    path = models.CharField(max_length=400, unique=True, help_text="Inside one of the folders named in IMPORT_ROOTS.")
+    path = models.CharField(
+        max_length=400, unique=True, help_text="Absolute path inside one of the folders in IMPORT_ROOTS."
+    )
     settle_seconds = models.PositiveIntegerField(
         default=10,
         validators=[MinValueValidator(2), MaxValueValidator(3600)],
-        help_text="A file is taken when it has not changed for so long.",
+        help_text="A file is imported when it has not changed for this many seconds.",
     )
     afterwards = models.CharField(max_length=5, choices=Afterwards.choices, default=Afterwards.MOVE)
     is_active = models.BooleanField(default=True)
     next_look_at = models.DateTimeField(null=True, editable=False)
     looked_at = models.DateTimeField(null=True, editable=False)
-    # The files it holds, what they were like, and since when they have been like that.
+    # The files in the folder: fingerprint, since when it has been the same, and whether it was imported.
     seen = models.JSONField(default=dict, editable=False)
     error = models.CharField(max_length=300, blank=True, editable=False)
 
@@ -42,28 +44,32 @@ class WatchFolder(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """Only below the folders the station's engineers opened for it: nobody imports the system itself (S-04)."""
+        """Only folders inside IMPORT_ROOTS are allowed, so that system files cannot be imported (S-04)."""
         path = Path(self.path)
         if not path.is_absolute():
-            raise ValidationError({"path": "Give the whole path, like /srv/incoming/news."})
+            raise ValidationError({"path": "Enter an absolute path, for example /srv/incoming/news."})
         roots = [Path(root).resolve() for root in settings.IMPORT_ROOTS]
         if not any(path.resolve().is_relative_to(root) for root in roots):
             allowed = ", ".join(str(root) for root in roots)
             raise ValidationError({"path": f"Only folders inside {allowed} can be watched (IMPORT_ROOTS)."})
         for other in WatchFolder.objects.exclude(pk=self.pk).exclude(project=self.project_id):
             theirs, ours = Path(other.path).resolve(), path.resolve()
-            if ours.is_relative_to(theirs) or theirs.is_relative_to(ours):  # S-01: their files are not ours to take
-                raise ValidationError({"path": "Another project watches this folder, one above it or one inside it."})
+            if ours.is_relative_to(theirs) or theirs.is_relative_to(
+                ours
+            ):  # S-01: another project's files must not be imported
+                raise ValidationError(
+                    {"path": "Another project already watches this folder, its parent or a subfolder."}
+                )
 
 
 class Import(Machine):
-    """One file that somebody brought, and what became of it."""
+    """The import of one file, and its result."""
 
     class State(models.TextChoices):
         WAITING = "waiting"
         COPYING = "copying"
         DONE = "done"
-        DUPLICATE = "duplicate", "already there"
+        DUPLICATE = "duplicate", "already in the library"
         REFUSED = "refused"
 
     MOVES = {
@@ -92,7 +98,7 @@ class Import(Machine):
     way = models.CharField(max_length=6, choices=Way.choices)
     name = models.CharField(max_length=255)
     source = models.CharField(max_length=700)
-    # What tells this file from a later one of the same name: its size and its last change.
+    # Distinguishes this file from a later one with the same name: its size and times of change.
     fingerprint = models.CharField(max_length=60)
     size_bytes = models.BigIntegerField(default=0)
     watch_folder = models.ForeignKey(WatchFolder, null=True, on_delete=models.SET_NULL, related_name="imports")
@@ -105,7 +111,7 @@ class Import(Machine):
     class Meta:
         ordering = ["-id"]
         constraints = [
-            # The watcher may see a file a hundred times: it is brought in once.
+            # A file is imported once, however often the folder is checked.
             models.UniqueConstraint(fields=["source", "fingerprint"], name="import_once_per_file")
         ]
         indexes = [

@@ -1,4 +1,4 @@
-"""What a project keeps, and for how long."""
+"""Retention rules: how long a project keeps its assets."""
 
 from typing import Any
 
@@ -9,27 +9,34 @@ from django.utils.functional import cached_property
 
 
 class RetentionRule(models.Model):
-    """One per project. Whatever it says: nothing that is used, held, live or on its way to the MAM goes (A-07)."""
+    """One rule per project. Assets that are used, held, live or being delivered are always kept (A-07)."""
 
     project = models.OneToOneField("station.Project", on_delete=models.CASCADE, related_name="retention")
     max_age_days = models.PositiveIntegerField(
-        "days kept", null=True, blank=True, validators=[MinValueValidator(1)], help_text="Older ones go."
+        "days kept", null=True, blank=True, validators=[MinValueValidator(1)], help_text="Older assets are deleted."
     )
     max_count = models.PositiveIntegerField(
-        "number kept", null=True, blank=True, validators=[MinValueValidator(1)], help_text="The oldest beyond it go."
+        "number kept",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="If there are more, the oldest are deleted.",
     )
     min_free_percent = models.PositiveIntegerField(
         "free disk kept (%)",
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(90)],
-        help_text="When less of the disk is free, the oldest go, and what is in the trash before its days are over.",
+        help_text="If less is free, the oldest assets are deleted and the trash is emptied early.",
     )
     trash_days = models.PositiveIntegerField(
-        "days in the trash", default=7, validators=[MaxValueValidator(365)], help_text="Until then it can be restored."
+        "days in the trash",
+        default=7,
+        validators=[MaxValueValidator(365)],
+        help_text="An asset can be restored during this time.",
     )
     only_delivered = models.BooleanField(
-        default=False, help_text="Only what every automatic destination of the project has got."
+        default=False, help_text="Delete only assets that were delivered to every automatic destination."
     )
     is_active = models.BooleanField(default=True)
 
@@ -38,7 +45,7 @@ class RetentionRule(models.Model):
 
     @cached_property
     def automatic_destinations(self) -> list[Any]:
-        """Where everything of the project goes by itself; read once for all assets."""
+        """Active automatic destinations of the project, read once for all assets."""
         return list(self.project.destinations.filter(is_automatic=True, is_active=True))
 
     def __str__(self) -> str:
@@ -46,4 +53,4 @@ class RetentionRule(models.Model):
 
     def clean(self) -> None:
         if not (self.max_age_days or self.max_count or self.min_free_percent):
-            raise ValidationError("Say how long, how many, or how much of the disk stays free.")
+            raise ValidationError("Enter days kept, number kept, or free disk kept.")

@@ -1,1 +1,1 @@
-"""What is made of an asset after it is recorded or imported, step by step."""
+"""Processing of an asset after it is recorded or imported."""

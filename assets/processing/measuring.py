@@ -1,4 +1,4 @@
-"""What a person would hear and see: loudness by EBU R128, and stretches of black, silence and standing picture."""
+"""Measurements: loudness (EBU R128), and stretches of black, silence and freeze frame."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ from django.conf import settings
 from assets.files.decoding import Media, run_ffmpeg
 
 SILENCE_LEVEL = "-60dB"
-# Looked at small: what is black or stands still is so at any size, and costs a tenth.
+# Scaled down: black and freeze are detected as well at a small size, at a tenth of the cost.
 SMALL = "scale=256:-2"
 _LOUDNESS = re.compile(r"^\s+(I|LRA|Peak):\s+(-?inf|nan|-?[\d.]+) (?:LUFS|LU|dBFS)")
 _BLACK = re.compile(r"black_start:([\d.]+) black_end:([\d.]+)")
@@ -23,7 +23,7 @@ _FREEZE_END = re.compile(r"freeze_end: ([\d.]+)")
 
 @dataclass(frozen=True)
 class Loudness:
-    """None means that there was nothing to measure: silence."""
+    """None means silence: there was nothing to measure."""
 
     integrated_lufs: float | None
     range_lu: float | None
@@ -32,7 +32,7 @@ class Loudness:
 
 @dataclass(frozen=True)
 class Finding:
-    """A stretch of it, in seconds from its beginning."""
+    """A stretch of media, in seconds from its beginning."""
 
     kind: str
     from_seconds: float
@@ -49,14 +49,14 @@ def measure_loudness(media: Media, on_progress: Callable[[float], None]) -> Loud
 
 
 def parse_loudness(said: Iterable[str]) -> Loudness:
-    """The summary at the end; the first of each name counts, the thresholds come after."""
+    """Read the summary at the end. The first value of each name counts; the thresholds follow after it."""
     found: dict[str, float | None] = {}
     for line in said:
         if matched := _LOUDNESS.match(line):
             name, value = matched.groups()
             found.setdefault(name, None if "inf" in value or value == "nan" else float(value))
     integrated = found.get("I")
-    # Below the absolute gate everything is silence: ebur128 answers -70 then.
+    # Below the absolute gate everything is silence: ebur128 reports -70 then.
     if integrated is not None and integrated <= -70:
         integrated = None
     return Loudness(integrated, found.get("LRA"), found.get("Peak"))
@@ -65,7 +65,7 @@ def parse_loudness(said: Iterable[str]) -> Loudness:
 def find_stretches(
     media: Media, *, has_picture: bool, has_sound: bool, duration: float, on_progress: Callable[[float], None]
 ) -> list[Finding]:
-    """Decode everything once and write down what is black, silent or frozen for long enough."""
+    """Decode everything once and list what is black, silent or frozen for long enough."""
     outputs: list[str] = []
     if has_picture:
         black = f"blackdetect=d={settings.REPORT_BLACK_SECONDS}:pix_th=0.10"
@@ -79,7 +79,7 @@ def find_stretches(
 
 
 def parse_findings(said: Iterable[str], duration: float) -> list[Finding]:
-    """One list in the order of time. What is open at the end lasts until the end."""
+    """All findings in order of time. One that is open at the end lasts until the end."""
     found: list[Finding] = []
     silent_from: float | None = None
     frozen_from: float | None = None
@@ -107,5 +107,5 @@ def parse_findings(said: Iterable[str], duration: float) -> list[Finding]:
 
 
 def _holds(dark: Finding, still: Finding) -> bool:
-    """What is black stands still, too; that is said once."""
+    """A black stretch is also frozen; report it only as black."""
     return dark.from_seconds - 0.2 <= still.from_seconds and still.to_seconds <= dark.to_seconds + 0.2

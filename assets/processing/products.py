@@ -1,4 +1,4 @@
-"""What is made from an asset for people: poster, filmstrip and proxy. Each appears whole, by one rename."""
+"""Makes the poster, filmstrip and proxy of an asset. Each appears complete, by one rename."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ PROXY_HEIGHT, PROXY_RATE = 360, "800k"
 
 @contextlib.contextmanager
 def fresh(asset_id: int, name: str) -> Iterator[Path]:
-    """A file to write to, in a folder of its own; it takes its name when the block ends well, else nothing is left."""
+    """A temporary file to write to; it is renamed when the block succeeds and deleted otherwise."""
     check_room()
     target = products_dir(asset_id) / name
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def fresh(asset_id: int, name: str) -> Iterator[Path]:
 
 
 def sweep_drafts(asset_id: int, *names: str) -> int:
-    """Leftovers of workers that were killed while they made these. Called by whoever makes them now."""
+    """Delete drafts left by job workers that were killed. Call it before making these products. Returns how many."""
     count = 0
     for name in names:
         for folder in products_dir(asset_id).glob(f".{name}-*"):
@@ -41,7 +41,7 @@ def sweep_drafts(asset_id: int, *names: str) -> int:
 
 
 def make_poster(asset_id: int, media: Media, seconds: list[float]) -> None:
-    """The most telling of the frames a little after the beginning: `thumbnail` avoids black and fades."""
+    """A representative frame shortly after the beginning: the filter `thumbnail` avoids black and fades."""
     part, offset = locate(seconds, min(sum(seconds) * 0.1, 60.0))
     with fresh(asset_id, POSTER) as draft:
         filters = f"thumbnail=50,scale={POSTER_WIDTH}:-2,setsar=1"
@@ -51,13 +51,13 @@ def make_poster(asset_id: int, media: Media, seconds: list[float]) -> None:
         if not draft.is_file():  # nothing decodable after that point
             run_ffmpeg(one, [*outputs, f"file:{draft}"], writes=draft.parent)
         if not draft.is_file():
-            raise NotDecoded("no picture could be decoded")
+            raise NotDecoded("no frame could be decoded")
 
 
 def make_filmstrip(asset_id: int, media: Media, seconds: list[float], on_progress: Callable[[float], None]) -> int:
-    """Small pictures from begin to end, side by side in one file; answers how many.
+    """Small frames from beginning to end, side by side in one file. Returns how many.
 
-    One pass: seeking near the end of a transport stream often finds nothing. Of a long one only key frames are decoded.
+    One pass, because seeking near the end of a transport stream often fails. Of long media only key frames are decoded.
     """
     total = max(sum(seconds), 0.04)
     count = max(1, min(TILES, int(total * 2)))
@@ -70,7 +70,7 @@ def make_filmstrip(asset_id: int, media: Media, seconds: list[float], on_progres
         outputs.append(f"file:{draft}")
         run_ffmpeg(media, outputs, writes=draft.parent, decoder=decoder, on_progress=on_progress)
         if not draft.is_file():
-            raise NotDecoded("no pictures could be decoded for the filmstrip")
+            raise NotDecoded("no frames could be decoded for the filmstrip")
     return count
 
 
@@ -82,7 +82,7 @@ def make_proxy(
     has_sound: bool,
     on_progress: Callable[[float], None] = ignore_progress,
 ) -> int:
-    """H.264 and AAC in an MP4 that plays while it loads; answers its size in bytes."""
+    """H.264 and AAC in an MP4 that plays while it loads. Returns its size in bytes."""
     outputs: list[str] = []
     if size:
         width, height = proxy_size(*size)
@@ -99,13 +99,13 @@ def make_proxy(
 
 
 def proxy_size(width: int, height: int) -> tuple[int, int]:
-    """At most 360 lines, never larger than the original, even numbers."""
+    """Width and height: at most 360 lines, never larger than the original, even numbers."""
     lines = min(PROXY_HEIGHT, height)
     return max(2, round(width * lines / height / 2) * 2), max(2, lines // 2 * 2)
 
 
 def locate(seconds: list[float], moment: float) -> tuple[int, float]:
-    """Which part holds that moment, and where in it."""
+    """The part that contains this moment, and the offset in it."""
     for number, length in enumerate(seconds):
         if moment < length or number == len(seconds) - 1:
             return number, max(0.0, min(moment, length - 0.2))

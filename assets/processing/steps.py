@@ -1,7 +1,7 @@
-"""What is done to an asset after it is recorded or imported: which steps, in which order, and when it is ready.
+"""Processing steps of an asset: which steps, in which order, and when the asset is ready.
 
-Each step is a Run that any worker can take (A-05). A step's outcome is written once: in one transaction with the proof
-that the run is still ours, and a run that comes again after its outcome was written has nothing left to do.
+Each step is a run that any job worker can claim (A-05). Its result is written once: in one transaction with the check
+that the run still holds its lease. A run that is repeated after its result was written does nothing.
 """
 
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 State, Kind = Asset.State, AssetStep.Kind
 FIRST = (Kind.PROBE, Kind.CHECKSUM)
-# What makes sense for which media; asked for when the probe knows what there is.
+# Which steps need video or audio; they are queued after the probe.
 NEED_PICTURE = (Kind.PICTURES,)
 NEED_SOUND = (Kind.LOUDNESS,)
 NEED_EITHER = (Kind.PROXY, Kind.REPORT)
@@ -34,7 +34,7 @@ NEED_EITHER = (Kind.PROXY, Kind.REPORT)
 
 @dataclass(frozen=True)
 class StepOrder:
-    """What a step's run is told."""
+    """The payload of a step's run."""
 
     asset_id: int
 
@@ -44,7 +44,7 @@ def job_of(kind: str) -> str:
 
 
 def order(asset: Asset, kinds: Iterable[str], *, now: datetime, by: str, priority: int = 0) -> int:
-    """Have these steps done, or done again. One that is under way is not begun a second time."""
+    """Queue these steps, also again. A step that is already queued or running is skipped. Returns how many."""
     count = 0
     for kind in kinds:
         with transaction.atomic():
@@ -63,7 +63,7 @@ def order(asset: Asset, kinds: Iterable[str], *, now: datetime, by: str, priorit
                 by=by,
             )
             if step is not None and step.is_over and step.run_ref == run.pk:
-                continue  # done in this very moment: its run has only not been closed yet
+                continue  # the step was just done, but its run is not closed yet
             AssetStep.objects.update_or_create(
                 asset=asset,
                 kind=kind,
@@ -85,7 +85,7 @@ def _is_under_way(step: AssetStep) -> bool:
 
 
 def again(asset: Asset, kinds: Collection[str], *, now: datetime, by: str) -> int:
-    """A person wants it done again. What was an error gets another chance; what is ready stays ready meanwhile."""
+    """Repeat steps by hand. An asset in error is processed again; a ready asset stays ready meanwhile."""
     with transaction.atomic():
         if asset.state == State.ERROR and Kind.PROBE in kinds and asset.parts.exists():
             asset.move(State.PROCESSING, now=now, by=by, note="processed again", error="")
@@ -93,12 +93,12 @@ def again(asset: Asset, kinds: Collection[str], *, now: datetime, by: str) -> in
 
 
 def is_done_by(run: RunContext, asset_id: int, kind: str) -> bool:
-    """This very run wrote its outcome before its worker died: it is not done a second time."""
+    """True if this run already wrote its result before its job worker died."""
     return AssetStep.objects.filter(asset_id=asset_id, kind=kind, run_ref=run.id, done_at__isnull=False).exists()
 
 
 def complete(run: RunContext, asset_id: int, kind: str, result: dict[str, Any], changes: dict[str, Any]) -> None:
-    """Write what a step found. Raises RunStopped if the run is no longer ours."""
+    """Write the result of a step. Raises RunStopped if the run has lost its lease."""
     now = database_now()
     with transaction.atomic():
         asset = Asset.objects.select_for_update().get(pk=asset_id)
@@ -117,14 +117,14 @@ def complete(run: RunContext, asset_id: int, kind: str, result: dict[str, Any], 
             Asset.objects.filter(pk=asset.pk).update(**changes)
             asset.refresh_from_db()
         if kind == Kind.PROBE and asset.state == State.ERROR and asset.parts.exists():
-            asset.move(State.PROCESSING, now=now, note="it can be read after all", error=asset.error)
+            asset.move(State.PROCESSING, now=now, note="the files can be read now", error=asset.error)
         if kind == Kind.PROBE:
             order(asset, following(asset), now=now, by=SCHEDULER)
         settle(asset, now)
 
 
 def following(asset: Asset) -> list[str]:
-    """What comes after the probe, by what it found; nothing of that is made a second time by itself."""
+    """The steps after the probe, by what it found. Steps that were queued before are not repeated."""
     kinds: list[str] = []
     if asset.technical.get("pictures"):
         kinds += NEED_PICTURE
@@ -136,7 +136,7 @@ def following(asset: Asset) -> list[str]:
 
 
 def fitting(asset: Asset, kinds: Iterable[str]) -> list[str]:
-    """Of these, what makes sense for what is in it: no loudness without sound. Before the probe, the probe decides."""
+    """The steps that apply to this asset: no loudness without audio. Before the probe: only the first steps."""
     if not asset.technical:
         return [kind for kind in kinds if kind in FIRST] or list(FIRST)
     lacking: set[str] = set()
@@ -157,7 +157,7 @@ UNSETTLED = f"""
 
 
 def unsettled(count: int = 50) -> list[int]:
-    """Assets of which a step's run is over without an outcome, or that nobody brought to their end."""
+    """Assets with a step whose run ended without a result, or that are processing with no open step."""
     with connection.cursor() as cursor:
         cursor.execute(UNSETTLED, [count])
         return [row[0] for row in cursor.fetchall()]
@@ -168,9 +168,9 @@ def is_under_way() -> bool:
 
 
 def sweep(asset_id: int, now: datetime) -> None:
-    """A run that failed for good, or is gone, ends its step; then the asset is what it is."""
+    """End steps whose run failed finally or is gone, and settle the asset."""
     with transaction.atomic():
-        # Whoever holds the row in this moment is no reason for the leader to wait.
+        # The leader must not wait for a locked row.
         asset = Asset.objects.select_for_update(skip_locked=True).filter(pk=asset_id).first()
         if asset is None:
             return
@@ -179,17 +179,17 @@ def sweep(asset_id: int, now: datetime) -> None:
             if run is not None and not run.is_over:
                 continue
             if run is not None and run.state == Run.State.SUCCEEDED:
-                error = "it ended without an outcome"
+                error = "the run ended without a result"
             else:
-                error = (run.error or run.error_code) if run else "its run is gone"
+                error = (run.error or run.error_code) if run else "the run is gone"
             step.failed_at, step.error = now, error
             step.save(update_fields=["failed_at", "error"])
-            logger.error("A step of processing failed. asset=%s step=%s error=%s", asset.pk, step.kind, error)
+            logger.error("A processing step failed. asset=%s step=%s error=%s", asset.pk, step.kind, error)
         settle(asset, now)
 
 
 def settle(asset: Asset, now: datetime) -> None:
-    """When every step is over the asset is ready, partial, or, if it cannot be read at all, an error."""
+    """When every step is over, the asset becomes ready, partial, or error if it cannot be read at all."""
     steps = list(asset.steps.all())
     if not all(step.is_over for step in steps):
         return
@@ -197,13 +197,15 @@ def settle(asset: Asset, now: datetime) -> None:
     _tell(asset, failed, now)
     probe = next((step for step in steps if step.kind == Kind.PROBE), None)
     if asset.state == State.PARTIAL and asset.is_complete and probe is not None and not probe.failed_at:
-        asset.move(State.PROCESSING, now=now, note="what was missing is there now")
+        asset.move(State.PROCESSING, now=now, note="missing parts are available now")
     if asset.state == State.READY and not asset.is_complete and probe is not None and not probe.failed_at:
-        asset.move(State.PROCESSING, now=now, note="something of it is missing now")
+        asset.move(State.PROCESSING, now=now, note="some parts are missing now")
     if asset.state != State.PROCESSING:
         return
     if probe is None or probe.failed_at:
-        asset.move(State.ERROR, now=now, note="it cannot be read", error=probe.error if probe else "never looked at")
+        asset.move(
+            State.ERROR, now=now, note="the files cannot be read", error=probe.error if probe else "never probed"
+        )
         return
     to = State.READY if asset.is_complete else State.PARTIAL
     words = f"without {', '.join(str(step) for step in failed)}" if failed else "processed"

@@ -26,7 +26,7 @@ def media(settings: Any) -> Path:
 
 @pytest.fixture(scope="session")
 def stored_clip(tmp_path_factory: Any) -> Path:
-    """Two seconds, made once."""
+    """A clip of two seconds, made once per session."""
     return make_clip(tmp_path_factory.mktemp("clips") / "clip.ts", 2)
 
 
@@ -40,13 +40,13 @@ def clip(media: Path, stored_clip: Path) -> Path:
 
 @pytest.fixture
 def asset(settings: Any, project: Any, clip: Path) -> Any:
-    """A clip of two seconds that waits to be processed."""
+    """A clip of two seconds that is waiting for processing."""
     return make_asset(settings, project, clip)
 
 
 @pytest.fixture
 def ready(asset: Any) -> Any:
-    """The same, processed as far as the tables know."""
+    """The same asset, ready according to the tables."""
 
     Asset.objects.filter(pk=asset.pk).update(state=Asset.State.READY, duration_seconds=2.0, sha256="ab" * 32)
     asset.refresh_from_db()
@@ -55,7 +55,7 @@ def ready(asset: Any) -> Any:
 
 @pytest.fixture
 def mam(settings: Any) -> Iterator[Mam]:
-    """A MAM on this machine, which deliveries may reach."""
+    """A MAM on this machine that deliveries are allowed to reach."""
     settings.WEBHOOK_ALLOWED_NETWORKS = ["127.0.0.0/8"]
     settings.DELIVERY_TIMEOUT_SECONDS = 20.0
     settings.DELIVERY_BACKOFF_SECONDS = 0.01
@@ -130,7 +130,7 @@ def part(number: int, first: datetime, seconds: float, **more: Any) -> dict[str,
 
 @pytest.fixture
 def booking(project: Any) -> Booking:
-    """A minute that began 40 seconds ago and records."""
+    """A booking of one minute that started 40 seconds ago and is recording."""
     from nodes.models import Node
     from scheduling.models import Recorder
 
@@ -158,7 +158,7 @@ State = Asset.State
 
 @pytest.fixture
 def old(settings: Any, project: Any, media: Path) -> list[Asset]:
-    """Ten assets, one a day, the first ten days old."""
+    """Ten assets, one per day; the first is ten days old."""
     now, made = database_now(), []
     for number in range(10):
         path = media / "take" / f"{number}.ts"

@@ -1,4 +1,4 @@
-"""Arrows of the library that nobody else's test takes: an end for what is not good, and a second word by hand."""
+"""State changes of assets and deliveries that no other test covers."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -22,10 +22,10 @@ State = Asset.State
 
 
 @pytest.mark.parametrize("state", [State.PARTIAL, State.ERROR])
-def test_what_is_incomplete_or_unreadable_is_deleted_from_the_trash_too(
+def test_a_partial_or_unreadable_asset_is_deleted_from_the_trash_too(
     settings: Any, project: Any, clip: Path, state: str
 ) -> None:
-    """A-07: the trash asks for no other state than the person did."""
+    """A-07."""
     asset = make_asset(settings, project, clip, state=state)
     path = locations.path_of(asset.parts.get())
     retention.trash(asset, reason="not needed", now=database_now(), by="anna", days=0)
@@ -48,7 +48,7 @@ def fail_once(asset: Asset, destination: Destination, mam: Mam) -> Delivery:
 
 
 def test_a_failed_delivery_is_sent_at_once_when_a_person_asks(ready: Asset, destination: Destination, mam: Mam) -> None:
-    """A-03: “deliver again” does not wait for the pause, and the attempts count from one."""
+    """A-03: “Deliver again” does not wait for the backoff, and attempts start at one again."""
     delivery = fail_once(ready, destination, mam)
     Delivery.objects.update(next_attempt_at=later(86400))
     delivery.refresh_from_db()
@@ -64,7 +64,7 @@ def test_a_failed_delivery_is_sent_at_once_when_a_person_asks(ready: Asset, dest
 
 
 def test_a_failed_delivery_of_a_withdrawn_asset_is_given_up(ready: Asset, destination: Destination, mam: Mam) -> None:
-    """A-03, A-08: what is withdrawn is not offered again."""
+    """A-03, A-08: a withdrawn asset is not delivered again."""
     delivery = fail_once(ready, destination, mam)
 
     usage.withdraw(ready, reason="rights", replacement=None, now=database_now(), by="anna")

@@ -1,4 +1,4 @@
-"""Delivery to a MAM that delays, refuses, half-answers and answers twice: once in effect, every attempt on record."""
+"""Delivery to a MAM that delays, refuses or answers incompletely: it takes effect once, and every attempt is logged."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ State = Delivery.State
 
 
 def attempt(seconds: float = 7200) -> None:
-    """One turn of the leader and of a worker, when whatever waits is due."""
+    """One turn of the leader and of a job worker, at a time when all deliveries are due."""
     deliveries.step(Term(), later(seconds))
     work_off(deliveries.JOB)
 
@@ -37,7 +37,7 @@ def deliver(asset: Asset, destination: Destination, attempts: int = 1) -> Delive
 def test_an_asset_is_created_with_its_files_under_one_key(
     ready: Asset, destination: Destination, mam: Mam, clip: Path
 ) -> None:
-    """A-03: project and fields as mapped, the token, the key, the bytes."""
+    """A-03: project and fields as mapped, the token, the key, the file."""
     delivery = deliver(ready, destination)
     assert (delivery.state, delivery.external_id, delivery.attempts) == (State.DELIVERED, "mam-1", 1)
     create, upload = mam.calls
@@ -49,7 +49,7 @@ def test_an_asset_is_created_with_its_files_under_one_key(
     assert (upload.path, upload.body) == ("/assets/mam-1/files/1", clip.read_bytes())
 
 
-def test_what_gets_ready_is_offered_by_itself(ready: Asset, destination: Destination) -> None:
+def test_a_ready_asset_is_delivered_automatically(ready: Asset, destination: Destination) -> None:
     assert deliveries.offer(ready, now=database_now()) == 1
     assert deliveries.offer(ready, now=database_now()) == 0
     destination.is_automatic = False
@@ -66,10 +66,10 @@ def test_a_partial_asset_is_offered_only_where_it_is_taken(ready: Asset, destina
 
 
 @pytest.mark.parametrize("mood", ["500", "503", "drop", "half", "nonsense", "hang", "redirect"])
-def test_whatever_it_does_the_asset_is_there_once(
+def test_after_any_failure_of_the_mam_the_asset_exists_there_once(
     ready: Asset, destination: Destination, mam: Mam, mood: str, settings: Any
 ) -> None:
-    """A-03: unknown is tried again under the same key."""
+    """A-03: an attempt with an unknown result is repeated with the same key."""
     mam.moods = [mood]
     settings.DELIVERY_TIMEOUT_SECONDS = 1.0 if mood == "hang" else 20.0
     delivery = deliver(ready, destination)
@@ -95,9 +95,7 @@ def test_five_failures_and_then_once(ready: Asset, destination: Destination, mam
     assert delivery.log.count() == 6
 
 
-def test_the_number_they_gave_is_kept_although_the_upload_failed(
-    ready: Asset, destination: Destination, mam: Mam
-) -> None:
+def test_the_external_id_is_kept_although_the_upload_failed(ready: Asset, destination: Destination, mam: Mam) -> None:
     """A-03: the next attempt updates instead of creating."""
     mam.moods = ["", "500"]
     delivery = deliver(ready, destination)
@@ -108,10 +106,8 @@ def test_the_number_they_gave_is_kept_although_the_upload_failed(
     assert delivery.state == State.DELIVERED
 
 
-def test_after_eight_attempts_it_is_given_up_and_somebody_is_told(
-    ready: Asset, destination: Destination, mam: Mam
-) -> None:
-    """A-03: attempts below 8, given_up raises an alert, deliver again begins anew."""
+def test_after_eight_attempts_it_is_given_up_with_an_alert(ready: Asset, destination: Destination, mam: Mam) -> None:
+    """A-03: at most 8 attempts; given up raises an alert; “Deliver again” starts the count again."""
     mam.moods = ["500"] * 8
     delivery = deliver(ready, destination, attempts=10)
     assert (delivery.state, delivery.attempts, len(mam.calls)) == (State.GIVEN_UP, 8, 8)
@@ -136,7 +132,7 @@ def test_delivered_again_is_an_update(ready: Asset, destination: Destination, ma
 
 
 def test_the_pauses_double_and_differ(settings: Any) -> None:
-    """A-03: exponential backoff with jitter, an hour at most."""
+    """A-03: exponential backoff with jitter, one hour at most."""
     settings.DELIVERY_BACKOFF_SECONDS = 15
     for count, seconds in [(1, 15), (2, 30), (5, 240)]:
         pauses = [deliveries.backoff(count).total_seconds() for _ in range(50)]
@@ -145,8 +141,8 @@ def test_the_pauses_double_and_differ(settings: Any) -> None:
     assert deliveries.backoff(30) <= timedelta(seconds=4500)
 
 
-def test_25_a_turn_and_what_was_never_tried_first(settings: Any, project: Any, destination: Destination) -> None:
-    """A-03: 25 per tick, nulls first."""
+def test_25_a_turn_and_those_never_attempted_first(settings: Any, project: Any, destination: Destination) -> None:
+    """A-03: 25 per turn, nulls first."""
     now = database_now()
     old = Asset.objects.create(project=project, title="old", state="ready", origin="import", created_at=now)
     deliveries.want(old, destination, now=now, by="x")
@@ -183,8 +179,8 @@ def test_one_row_that_throws_does_not_stop_the_others(
     assert Delivery.objects.get(asset=second).state == State.SENDING
 
 
-def test_a_worker_that_dies_is_a_failed_attempt(ready: Asset, destination: Destination, mam: Mam) -> None:
-    """A-03: nothing sticks in sending."""
+def test_a_job_worker_that_dies_is_a_failed_attempt(ready: Asset, destination: Destination, mam: Mam) -> None:
+    """A-03: no delivery stays in sending."""
     deliveries.want(ready, destination, now=database_now(), by="anna")
     deliveries.step(Term(), database_now())
     worker = HandWorker(deliveries.JOB)
@@ -195,7 +191,7 @@ def test_a_worker_that_dies_is_a_failed_attempt(ready: Asset, destination: Desti
     deliveries.step(Term(), database_now())
     delivery = Delivery.objects.get()
     assert delivery.state == State.FAILED
-    assert "worker died" in delivery.error
+    assert "job worker died" in delivery.error
     attempt()
     delivery.refresh_from_db()
     assert delivery.state == State.DELIVERED
@@ -209,8 +205,8 @@ def test_a_withdrawn_asset_is_not_sent(ready: Asset, destination: Destination, m
     assert not mam.calls
 
 
-def test_waiting_for_a_worker_is_no_failed_attempt(ready: Asset, destination: Destination) -> None:
-    """A-03: a night without workers costs no attempt; an hour-long upload that nobody hears of does."""
+def test_waiting_for_a_job_worker_is_no_failed_attempt(ready: Asset, destination: Destination) -> None:
+    """A-03: a night without job workers costs no attempt; an upload that runs for hours does."""
     deliveries.want(ready, destination, now=database_now(), by="anna")
     deliveries.step(Term(), database_now())
     deliveries.step(Term(), later(12 * 3600))
@@ -221,19 +217,19 @@ def test_waiting_for_a_worker_is_no_failed_attempt(ready: Asset, destination: De
     assert (delivery.state, delivery.error) == (State.FAILED, "it took too long")
 
 
-def test_what_a_switched_off_destination_would_get_is_given_up(ready: Asset, destination: Destination) -> None:
-    """A-03, A-07: it must not wait for ever, nor keep its asset from going."""
+def test_a_delivery_to_an_inactive_destination_is_given_up(ready: Asset, destination: Destination) -> None:
+    """A-03, A-07: it must not wait forever or keep its asset from deletion."""
     deliveries.want(ready, destination, now=database_now(), by="anna")
     Destination.objects.update(is_active=False)
-    assert retention.why_kept(ready, []) == "it is on its way to the MAM"
+    assert retention.why_kept(ready, []) == "it is being delivered"
     deliveries.step(Term(), database_now())
     delivery = Delivery.objects.get()
-    assert (delivery.state, "is switched off" in delivery.error) == (State.GIVEN_UP, True)
+    assert (delivery.state, "is not active" in delivery.error) == (State.GIVEN_UP, True)
     ready = Asset.objects.get(pk=ready.pk)
     assert retention.why_kept(ready, []) == ""
 
 
-def test_what_is_being_sent_when_it_is_withdrawn_is_stopped(ready: Asset, destination: Destination) -> None:
+def test_withdrawing_an_asset_stops_its_delivery(ready: Asset, destination: Destination) -> None:
     """A-08"""
     from assets.library import usage
 

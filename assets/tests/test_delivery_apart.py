@@ -1,4 +1,4 @@
-"""Delivery keeps to itself: a row that throws ends no step, a MAM that hangs delays no recording (A-04)."""
+"""Delivery errors are isolated: one failing row stops no other, a hanging MAM delays no recording (A-04)."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -31,16 +31,16 @@ def make_many(project: Any, destination: Destination, count: int) -> list[Delive
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("broken", [0, 5, 11])
-def test_a_row_that_throws_is_left_behind_and_every_other_is_claimed(
+def test_a_row_that_throws_is_skipped_and_every_other_is_claimed(
     project: Any, destination: Destination, monkeypatch: pytest.MonkeyPatch, caplog: Any, broken: int
 ) -> None:
-    """A-04: first, in the middle or last; it is logged, nobody else notices, and its own turn comes again."""
+    """A-04: first, in the middle or last; it is logged, the others are not affected, and it is tried again later."""
     rows = make_many(project, destination, 12)
     really = deliveries.dispatch
 
     def dispatch(delivery: Delivery, at: Any) -> bool:
         if delivery.pk == rows[broken].pk:
-            Delivery.objects.raw("SELECT broken")[0]  # an error of the database itself: the transaction is gone, too
+            Delivery.objects.raw("SELECT broken")[0]  # a database error also aborts the transaction
         return really(delivery, at)
 
     monkeypatch.setattr(deliveries, "dispatch", dispatch)
@@ -49,7 +49,7 @@ def test_a_row_that_throws_is_left_behind_and_every_other_is_claimed(
     states = {row.pk: row.state for row in Delivery.objects.all()}
     assert states.pop(rows[broken].pk) == State.PENDING
     assert set(states.values()) == {State.SENDING}
-    assert any("broken" in str(record.exc_info) for record in caplog.records), "somebody can read why"
+    assert any("broken" in str(record.exc_info) for record in caplog.records), "the reason is logged"
     monkeypatch.setattr(deliveries, "dispatch", really)
     deliveries.step(Term(), later(60))
     assert Delivery.objects.get(pk=rows[broken].pk).state == State.SENDING
@@ -59,7 +59,7 @@ def test_a_row_that_throws_is_left_behind_and_every_other_is_claimed(
 def test_the_step_of_the_library_survives_a_row_that_throws(
     project: Any, ready: Asset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A-04: the same for what is live, stale or to be filed."""
+    """A-04: the same for live, stale and ended assets."""
     now = database_now()
     old = now - timedelta(days=1)
     fields = {"state": "live", "state_since_at": old, "origin": "recording", "created_at": old, "project": project}
@@ -79,7 +79,7 @@ def test_the_step_of_the_library_survives_a_row_that_throws(
 
 @pytest.mark.django_db
 def test_the_leader_never_calls_the_mam_itself(project: Any, destination: Destination, mam: Mam) -> None:
-    """A-04: 25 due deliveries to a MAM that hangs cost the leader no call at all."""
+    """A-04: for 25 due deliveries to a hanging MAM the leader makes no call."""
     mam.moods = ["hang"] * 100
     make_many(project, destination, 25)
     deliveries.step(Term(), database_now())
@@ -97,7 +97,7 @@ def test_a_hanging_mam_delays_no_recording(
     tmp_path: Path,
     settings: Any,
 ) -> None:
-    """A-04: a job worker full of hanging deliveries beside a real scheduler; the recording starts on its second."""
+    """A-04: a job worker full of hanging deliveries beside a real scheduler; the recording starts on time."""
     mam.moods = ["hang"] * 1000
     make_many(project, destination, 60)
     for asset in Asset.objects.all():
@@ -118,4 +118,4 @@ def test_a_hanging_mam_delays_no_recording(
     booking.refresh_from_db()
     assert booking.dispatched_at is not None
     assert (booking.dispatched_at - booking.opens_at).total_seconds() < 1.0
-    assert not Delivery.objects.filter(state=State.DELIVERED).exists(), "they were hanging all the while"
+    assert not Delivery.objects.filter(state=State.DELIVERED).exists(), "the MAM was hanging all the time"

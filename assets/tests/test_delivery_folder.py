@@ -1,4 +1,4 @@
-"""Delivery into a folder: the files, then a sidecar, each whole or not at all."""
+"""Delivery into a folder: the files, then a sidecar, each complete or not at all."""
 
 import hashlib
 import json
@@ -36,8 +36,8 @@ def test_a_folder_gets_the_file_and_then_its_sidecar(ready: Asset, outgoing: Des
     names = sorted(path.name for path in folder.iterdir())
     assert names == [f"A clip_a{ready.pk}.json", f"A clip_a{ready.pk}.ts"]
     assert (folder / names[1]).read_bytes() == clip.read_bytes()
-    told = json.loads((folder / names[0]).read_text())
-    assert (told["title"], told["files"], told["key"]) == ("A clip", [names[1]], str(delivery.key))
+    sidecar = json.loads((folder / names[0]).read_text())
+    assert (sidecar["title"], sidecar["files"], sidecar["key"]) == ("A clip", [names[1]], str(delivery.key))
 
 
 def test_an_xml_sidecar(ready: Asset, outgoing: Destination) -> None:
@@ -48,7 +48,7 @@ def test_an_xml_sidecar(ready: Asset, outgoing: Destination) -> None:
     assert ElementTree.parse(path).findtext("title") == "A clip"
 
 
-def test_handed_over_twice_is_handed_over_once(ready: Asset, outgoing: Destination) -> None:
+def test_delivering_again_leaves_an_identical_file_as_it_is(ready: Asset, outgoing: Destination) -> None:
     delivery = deliver(ready, outgoing)
     path = next(Path(outgoing.config["path"]).glob("*.ts"))
     Asset.objects.filter(pk=ready.pk).update(sha256="")
@@ -74,8 +74,8 @@ def test_a_folder_that_cannot_be_written_is_a_failed_attempt(ready: Asset, outgo
     assert delivery.error
 
 
-def test_a_new_title_is_no_second_hand_over(ready: Asset, outgoing: Destination) -> None:
-    """A-03: once it has a name there it keeps it; the sidecar says the new title."""
+def test_a_new_title_does_not_create_a_second_file(ready: Asset, outgoing: Destination) -> None:
+    """A-03: the file keeps its first name; the sidecar has the new title."""
     delivery = deliver(ready, outgoing)
     folder = Path(outgoing.config["path"])
     names = sorted(path.name for path in folder.iterdir())
@@ -87,10 +87,10 @@ def test_a_new_title_is_no_second_hand_over(ready: Asset, outgoing: Destination)
 
 
 @pytest.mark.parametrize("number", ["../../outside", "/etc/x", ".hidden", "a/b", ".."])
-def test_a_number_another_kind_of_destination_gave_leads_nowhere(
+def test_an_external_id_that_is_a_path_is_not_used_as_a_file_name(
     ready: Asset, outgoing: Destination, number: str
 ) -> None:
-    """S-04: the destination was switched from http to a folder."""
+    """S-04: for example after a destination was changed from http to folder."""
     delivery = deliver(ready, outgoing)
     Delivery.objects.update(external_id=number)
     deliveries.again(Delivery.objects.get(), now=database_now(), by="anna")
@@ -101,7 +101,7 @@ def test_a_number_another_kind_of_destination_gave_leads_nowhere(
 
 
 def test_an_asset_without_a_readable_file_is_not_delivered(ready: Asset, outgoing: Destination) -> None:
-    """A-03: an empty hand-over is none."""
+    """A-03: an empty delivery is a failed attempt."""
     ready.parts.update(is_readable=False)
     delivery = deliver(ready, outgoing)
     assert delivery.state == State.FAILED

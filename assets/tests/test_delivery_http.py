@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 State = Delivery.State
 
 
-def test_this_machine_is_no_target_unless_allowed(
+def test_this_machine_is_refused_as_a_target_unless_allowed(
     ready: Asset, destination: Destination, mam: Mam, settings: Any
 ) -> None:
     """S-09"""
@@ -58,10 +58,10 @@ def test_the_secret_stays_out_of_errors(ready: Asset, destination: Destination, 
     """S-05"""
     mam.moods = ["500"]
     delivery = deliver(ready, destination)
-    told = json.dumps(
+    stored = json.dumps(
         [delivery.error, *delivery.log.values_list("text", flat=True), *Run.objects.values_list("error", flat=True)]
     )
-    assert "token-of-the-mam" not in told
+    assert "token-of-the-mam" not in stored
     assert "token-of-the-mam" not in json.dumps(Destination.objects.values().get(), default=str)
 
 
@@ -69,24 +69,24 @@ def test_the_secret_stays_out_of_errors(ready: Asset, destination: Destination, 
     ("config", "word"),
     [
         ({"base_url": "ftp://x"}, "base_url"),
-        ({"base_url": "https://mam.example", "media": "carrier pigeon"}, "media is"),
+        ({"base_url": "https://mam.example", "media": "carrier pigeon"}, "media must be none"),
         ({"base_url": "https://mam.example", "media": "reference"}, "reference_base"),
-        ({"base_url": "https://mam.example", "media": "none", "colour": 1}, "colour is not known"),
+        ({"base_url": "https://mam.example", "media": "none", "colour": 1}, "colour is unknown"),
         ({"base_url": "https://mam.example", "media": "none", "update_path": "/x"}, "{id}"),
         ({"base_url": "https://mam.example", "media": "none", "fields": {"nonsense": "x"}}, "nonsense"),
         ({"base_url": "https://mam.example", "media": "none", "headers": {"X\nY": "1"}}, "cannot be sent"),
-        ({"base_url": "https://mam.example", "auth": []}, "auth is a text"),
-        ({"base_url": "https://mam.example", "fields": []}, "fields is an object"),
-        ({"base_url": "https://mam.example", "media": "none", "fields": {"title": 1}}, "another name"),
+        ({"base_url": "https://mam.example", "auth": []}, "auth must be a text"),
+        ({"base_url": "https://mam.example", "fields": []}, "fields must be an object"),
+        ({"base_url": "https://mam.example", "media": "none", "fields": {"title": 1}}, "every value must be a name"),
         (
             {"base_url": "https://mam.example", "media": "none", "extra": {"a": "x"}, "fields": {"title": "a.b"}},
-            "in the way",
+            "extra conflicts with fields",
         ),
         ([], "object"),
         ("text", "object"),
     ],
 )
-def test_a_wrong_configuration_is_refused_in_words(project: Any, config: Any, word: str) -> None:
+def test_an_invalid_configuration_is_refused_with_the_reason(project: Any, config: Any, word: str) -> None:
     """S-07"""
     destination = Destination(name="x", project=project, connector="http", config=config)
     destination.set_secret("s")
@@ -97,11 +97,11 @@ def test_a_wrong_configuration_is_refused_in_words(project: Any, config: Any, wo
 
 def test_a_secret_is_needed_where_it_is_used(project: Any) -> None:
     destination = Destination(name="x", project=project, config={"base_url": "https://mam.example", "media": "none"})
-    with pytest.raises(ValidationError, match="needs the secret"):
+    with pytest.raises(ValidationError, match="needs a secret"):
         destination.full_clean()
 
 
-def test_a_mam_that_repeats_the_token_does_not_get_it_into_our_tables(
+def test_a_token_repeated_by_the_mam_is_not_stored(
     ready: Asset, destination: Destination, mam: Mam, monkeypatch: Any
 ) -> None:
     """S-05"""
@@ -112,15 +112,15 @@ def test_a_mam_that_repeats_the_token_does_not_get_it_into_our_tables(
 
     monkeypatch.setattr(testing_mam.Handler, "_do", echo)
     delivery = deliver(ready, destination)
-    told = json.dumps(
+    stored = json.dumps(
         [delivery.error, *delivery.log.values_list("text", flat=True), *Run.objects.values_list("error", flat=True)]
     )
-    assert "401" in told
-    assert "token-of-the-mam" not in told
+    assert "401" in stored
+    assert "token-of-the-mam" not in stored
 
 
-def test_updates_have_keys_of_their_own(ready: Asset, destination: Destination, mam: Mam) -> None:
-    """A-03: a gateway that honours keys must not replay the answer to the create."""
+def test_updates_have_their_own_keys(ready: Asset, destination: Destination, mam: Mam) -> None:
+    """A-03: a gateway that honours keys must not replay the response to the create."""
     delivery = deliver(ready, destination)
     deliveries.again(delivery, now=database_now(), by="anna")
     attempt()
@@ -128,8 +128,8 @@ def test_updates_have_keys_of_their_own(ready: Asset, destination: Destination, 
     assert len(set(keys)) == len(keys) == 4
 
 
-def test_what_they_forgot_is_created_anew(ready: Asset, destination: Destination, mam: Mam) -> None:
-    """A-03: somebody deleted it over there. A gateway may say 404, too: believed when it is said again and again."""
+def test_an_asset_deleted_in_the_mam_is_created_again(ready: Asset, destination: Destination, mam: Mam) -> None:
+    """A-03: a gateway may return 404 too, so it counts only when repeated."""
     delivery = deliver(ready, destination)
     number = delivery.external_id
     mam.assets.clear()

@@ -23,7 +23,7 @@ def no_users(settings: Any) -> None:
 State = Asset.State
 
 
-def test_after_its_days_in_the_trash_the_files_are_gone(project: Any, old: list[Asset]) -> None:
+def test_after_its_time_in_the_trash_the_files_are_deleted(project: Any, old: list[Asset]) -> None:
     """A-07: the row stays, with its history."""
     rule(project, max_count=9, trash_days=3)
     path = locations.path_of(old[0].parts.get())
@@ -39,11 +39,11 @@ def test_after_its_days_in_the_trash_the_files_are_gone(project: Any, old: list[
     assert not products.exists()
     asset = Asset.objects.get(pk=old[0].pk)
     assert asset.state == State.DELETED
-    assert [event.note for event in asset.events.all()][-1] == "its days in the trash are over"
+    assert [event.note for event in asset.events.all()][-1] == "its time in the trash is over"
 
 
-def test_a_file_of_another_place_is_never_deleted(project: Any, old: list[Asset], tmp_path: Path) -> None:
-    """S-04: a path that leads out is not followed, not even to delete."""
+def test_a_file_outside_the_media_folder_is_never_deleted(project: Any, old: list[Asset], tmp_path: Path) -> None:
+    """S-04: a path that leads out is not followed."""
     precious = tmp_path / "precious"
     precious.write_text("x")
     old[0].parts.update(path="../precious")
@@ -53,8 +53,10 @@ def test_a_file_of_another_place_is_never_deleted(project: Any, old: list[Asset]
     assert Asset.objects.get(pk=old[0].pk).state == State.DELETED
 
 
-def test_a_crash_between_the_mark_and_the_files_is_ended_by_the_next_round(project: Any, old: list[Asset]) -> None:
-    """A-07: what is deleted is gone from the disk, too, in the end."""
+def test_after_a_crash_between_the_mark_and_the_files_the_next_round_deletes_the_files(
+    project: Any, old: list[Asset]
+) -> None:
+    """A-07."""
     path = locations.path_of(old[0].parts.get())
     Asset.objects.filter(pk=old[0].pk).update(state=State.DELETED, trashed_at=database_now())
     retention.apply(database_now())
@@ -65,7 +67,7 @@ def test_a_crash_between_the_mark_and_the_files_is_ended_by_the_next_round(proje
 def test_a_folder_that_is_not_mounted_is_no_proof_that_files_are_gone(
     project: Any, old: list[Asset], settings: Any, tmp_path: Path
 ) -> None:
-    """A-07: they are deleted when it is back."""
+    """A-07: they are deleted when the folder is back."""
     path = locations.path_of(old[0].parts.get())
     now = database_now()
     Asset.objects.filter(pk=old[0].pk).update(state=State.DELETED, trashed_at=now, state_since_at=now)
@@ -74,7 +76,7 @@ def test_a_folder_that_is_not_mounted_is_no_proof_that_files_are_gone(
     settings.RECORDINGS_DIR.mkdir()
     retention.apply(database_now())
     assert Asset.objects.get(pk=old[0].pk).files_gone_at is None
-    (settings.RECORDINGS_DIR / "stray").touch()  # something else lies in the mount point
+    (settings.RECORDINGS_DIR / "stray").touch()  # another file is in the mount point
     retention.apply(database_now())
     assert Asset.objects.get(pk=old[0].pk).files_gone_at is None
     (settings.RECORDINGS_DIR / "stray").unlink()

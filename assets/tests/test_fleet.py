@@ -1,4 +1,4 @@
-"""Many assets, two workers, one of them killed every five seconds: each is processed once, none sticks."""
+"""Many assets and two job workers, one of them killed every five seconds: each asset is processed once."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.crash, pytest.mark.alone, pytest.mark.timeout(900)]
 
-# Half a minute of it; AIRLOCK_FLEET_ASSETS=200 makes it two and more.
+# Takes about half a minute; with AIRLOCK_FLEET_ASSETS=200 two minutes and more.
 COUNT = int(os.environ.get("AIRLOCK_FLEET_ASSETS", "45"))
 KILL_EVERY_SECONDS = 5.0
 
@@ -39,7 +39,7 @@ def small_assets(settings: Any, project: Any, media: Path, transactional_db: Any
 
 
 def _left_over() -> list[tuple[str, str]]:
-    """Runs of assets that are not over; jobs that fire by themselves are none of that."""
+    """Unfinished runs of assets, without runs of scheduled jobs."""
     return list(Run.objects.live().filter(owner__startswith="asset:").values_list("state", "job__name"))
 
 
@@ -47,10 +47,10 @@ def _is_up(pid: int) -> bool:
     return JobWorker.objects.filter(name__endswith=f"pid {pid}", ended_at=None).exists()
 
 
-def test_many_assets_with_a_worker_killed_every_five_seconds(
+def test_many_assets_with_a_job_worker_killed_every_five_seconds(
     small_assets: list[Asset], settings: Any, scheduler: Any, tmp_path: Path
 ) -> None:
-    """A-05, J-07, J-17: each processed exactly once in effect, none stuck."""
+    """A-05, J-07, J-17: each is processed once, and none is stuck."""
     log = tmp_path / "workers.log"
     where = {"RECORDINGS_DIR": str(settings.RECORDINGS_DIR), "LOG_LEVEL": "WARNING"}
     start = lambda: start_manage("runworker", "--concurrency", "2", log=log, **where)  # noqa: E731
@@ -68,9 +68,9 @@ def test_many_assets_with_a_worker_killed_every_five_seconds(
                 workers[victim].wait()
                 workers[victim] = start()
                 kills, killed_at = kills + 1, time.monotonic()
-        # One that was killed after its outcome and before its end comes again, finds that, and ends.
+        # A run whose job worker was killed after the result was written is repeated, finds the result, and ends.
         wait_until(lambda: not _left_over(), 60, f"nothing of any asset is left over: {_left_over()}")
-        wait_until(lambda: all(_is_up(worker.pid) for worker in workers), 30, "both know what SIGTERM means")
+        wait_until(lambda: all(_is_up(worker.pid) for worker in workers), 30, "both job workers are running")
     finally:
         for worker in workers:
             worker.terminate()

@@ -1,4 +1,4 @@
-"""Bringing files in: taken once, recognised, or refused in words (A-06)."""
+"""Imports: a file is imported once, recognised, or refused with a reason (A-06)."""
 
 import os
 import threading
@@ -37,7 +37,7 @@ def done(row: Import) -> Import:
 @pytest.mark.django_db
 class TestTaking:
     def test_a_file_becomes_an_asset(self, project: Any, file: Path) -> None:
-        """A-06: copied under a readable name, its checksum known, processing ordered."""
+        """A-06: copied under a readable name, with its checksum; processing is queued."""
         row = done(bring(file, project))
         assert row.state == State.DONE, row.error
         asset = row.asset
@@ -60,7 +60,7 @@ class TestTaking:
         assert len([path for path in imports_dir().rglob("*") if path.is_file()]) == 1
 
     def test_a_twin_in_the_trash_does_not_count(self, project: Any, file: Path, incoming: Path) -> None:
-        """A-06: it will be gone; the new one stays."""
+        """A-06: it will be deleted; the new one stays."""
         from assets.library import retention
 
         first = done(bring(file, project)).asset
@@ -72,7 +72,7 @@ class TestTaking:
         assert done(bring(copy, project)).state == State.DONE
 
     def test_without_room_it_waits(self, project: Any, file: Path, settings: Any) -> None:
-        """R-18: an import never takes the disk from the recordings."""
+        """R-18: an import leaves enough disk space for recordings."""
         settings.LIBRARY_FREE_MB = 10**9
         row = done(bring(file, project))
         assert row.state == State.COPYING
@@ -89,15 +89,15 @@ class TestTaking:
     @pytest.mark.parametrize(
         ("name", "content", "word"),
         [
-            ("notes.txt", b"Dear colleagues\n" * 20, "not in a format"),
+            ("notes.txt", b"Dear colleagues\n" * 20, "not in a known video or audio format"),
             ("empty.mp4", b"", "is empty"),
-            ("noise.ts", bytes(range(256)) * 100, "not in a format"),
+            ("noise.ts", bytes(range(256)) * 100, "not in a known video or audio format"),
         ],
     )
     def test_what_is_not_media_is_refused(
         self, project: Any, incoming: Path, name: str, content: bytes, word: str
     ) -> None:
-        """A-06: a clear error for what is not media; nothing is left behind."""
+        """A-06: a clear error, and no file is left behind."""
         path = incoming / name
         path.write_bytes(content)
         row = done(bring(path, project))
@@ -108,7 +108,7 @@ class TestTaking:
         assert [each for each in imports_dir().rglob("*") if each.is_file()] == []
         assert path.exists()
 
-    def test_only_from_the_folders_that_are_open(self, project: Any, incoming: Path, tmp_path: Path) -> None:
+    def test_only_from_the_import_roots(self, project: Any, incoming: Path, tmp_path: Path) -> None:
         """S-04: neither by path nor by link."""
         outside = make_clip(tmp_path / "outside.mp4", 1)
         link = incoming / "link.mp4"
@@ -118,7 +118,7 @@ class TestTaking:
             assert row.state == State.REFUSED
             assert "IMPORT_ROOTS" in row.error
 
-    def test_hostile_names_stay_where_they_belong(self, project: Any, incoming: Path, stored_clip: Path) -> None:
+    def test_hostile_names_stay_inside_the_library(self, project: Any, incoming: Path, stored_clip: Path) -> None:
         """S-04, S-06"""
         path = incoming / "upload"
         path.write_bytes(stored_clip.read_bytes())
@@ -131,12 +131,12 @@ class TestTaking:
         assert found[0].is_relative_to(imports_dir())
         assert "<" not in found[0].name
 
-    def test_a_worker_that_died_in_the_middle_is_followed_by_another(self, project: Any, file: Path) -> None:
-        """A-06: the copy begins anew, the asset is made once."""
+    def test_after_a_job_worker_died_another_repeats_the_import(self, project: Any, file: Path) -> None:
+        """A-06: the copy starts again, the asset is created once."""
         row = bring(file, project)
         worker = HandWorker(imports.JOB)
         claimed = worker.claim()[0]
-        worker.execute(claimed)  # it did everything, and died before it could say so
+        worker.execute(claimed)  # it did everything, and died before it could report it
         Run.objects.filter(pk=claimed.id).update(state=Run.State.QUEUED, token=None)
         row = done(row)
         assert row.state == State.DONE
@@ -161,16 +161,16 @@ class TestTaking:
         assert not Import.objects.exists()
         call_command("import_media", str(incoming), project="news")
         assert sorted(Import.objects.values_list("name", flat=True)) == ["Evening news, part 1.ts", "b.ts"]
-        assert "2 files looked at" in capsys.readouterr().out
+        assert "2 files checked" in capsys.readouterr().out
         with pytest.raises(CommandError, match="no project"):
             call_command("import_media", str(incoming), project="nothing")
-        with pytest.raises(CommandError, match="is not there"):
+        with pytest.raises(CommandError, match="does not exist"):
             call_command("import_media", str(incoming / "x"), project="news")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_with_the_same_bytes_make_one_asset(project: Any, file: Path, incoming: Path) -> None:
-    """A-06: at the same moment, from different names."""
+def test_two_job_workers_with_the_same_content_make_one_asset(project: Any, file: Path, incoming: Path) -> None:
+    """A-06: at the same time, with different names."""
     copy = incoming / "copy.ts"
     copy.write_bytes(file.read_bytes())
     for path in (file, copy):
@@ -180,7 +180,7 @@ def test_two_workers_with_the_same_bytes_make_one_asset(project: Any, file: Path
     def work() -> None:
         try:
             work_off(imports.JOB)
-        except BaseException as error:  # noqa: BLE001  the test looks at it
+        except BaseException as error:  # noqa: BLE001  the test checks it
             faults.append(error)
         finally:
             connection.close()

@@ -1,4 +1,4 @@
-"""The library's pages: what they say, who may do what there, and what a refusal sounds like."""
+"""The library's pages: their content, permissions and refusals."""
 
 from datetime import timedelta
 from typing import Any
@@ -23,7 +23,7 @@ def page_of(asset: Asset) -> str:
 
 
 def press(client: Client, row: Any, what: str, **form: Any) -> Any:
-    """Press a button of a page: the dialog is a POST."""
+    """Press a button on a page: submitting its dialog is a POST."""
     name = row._meta.model_name
     url = f"/admin/assets/{name}/{row.pk}/{what}/"
     answer = client.post(url, {"_form_submitted": "on", **form})
@@ -33,7 +33,7 @@ def press(client: Client, row: Any, what: str, **form: Any) -> Any:
 
 @pytest.fixture
 def recorded(ready: Asset) -> Asset:
-    """A recording of a minute with two parts and a gap, everything found out."""
+    """A recording of one minute with two parts and a gap, fully processed."""
     now = database_now()
     start = now - timedelta(minutes=5)
     gap = {
@@ -71,7 +71,7 @@ def recorded(ready: Asset) -> Asset:
     return ready
 
 
-def test_the_page_says_everything_about_a_recording(operator: Client, recorded: Asset) -> None:
+def test_the_page_shows_all_data_of_a_recording(operator: Client, recorded: Asset) -> None:
     """A-01, A-05: state, completeness, gap map, loudness, findings, technical data."""
     page = operator.get(page_of(recorded)).content.decode()
     for word in ["90.0 %", "ffmpeg_died", "-22.9 LUFS", "true peak -4.0 dBTP", "0:03.0 – 0:05.0: black", "320x180"]:
@@ -92,7 +92,7 @@ def test_the_list_shows_posters_and_finds_by_title(operator: Client, recorded: A
     assert "A clip" not in operator.get(reverse("admin:assets_asset_changelist"), {"q": "nothing"}).content.decode()
 
 
-def test_what_is_foreign_is_not_there(stranger: Client, recorded: Asset, destination: Destination) -> None:
+def test_assets_of_another_project_are_not_found(stranger: Client, recorded: Asset, destination: Destination) -> None:
     """S-01: pages, buttons and lists."""
     deliveries.want(recorded, destination, now=database_now(), by="x")
     delivery = Delivery.objects.get()
@@ -105,7 +105,7 @@ def test_what_is_foreign_is_not_there(stranger: Client, recorded: Asset, destina
     assert (recorded.held_at, recorded.trashed_at, recorded.withdrawn_at) == (None, None, None)
 
 
-def test_a_viewer_looks_and_does_nothing(project: Project, make_member: Any, recorded: Asset) -> None:
+def test_a_viewer_can_see_but_not_act(project: Project, make_member: Any, recorded: Asset) -> None:
     """S-01"""
     client = Client()
     client.force_login(make_member(project, "viewer"))
@@ -124,7 +124,7 @@ def test_no_button_does_anything_on_get(operator: Client, recorded: Asset) -> No
 
 
 def test_hold_release_trash_restore(operator: Client, recorded: Asset) -> None:
-    """A-07: each with an entry in the audit."""
+    """A-07: each is recorded in the audit log."""
     press(operator, recorded, "hold", reason="court case")
     assert (recorded.held_by, recorded.hold_reason) == ("operator-news", "court case")
     press(operator, recorded, "trash", reason="x")
@@ -138,8 +138,8 @@ def test_hold_release_trash_restore(operator: Client, recorded: Asset) -> None:
     assert {"hold", "release", "trash", "restore"} <= set(AuditEntry.objects.values_list("what", flat=True))
 
 
-def test_process_again_asks_only_for_what_makes_sense(operator: Client, recorded: Asset) -> None:
-    """A-05: done again."""
+def test_process_again_queues_the_chosen_steps(operator: Client, recorded: Asset) -> None:
+    """A-05: the asset keeps its state meanwhile."""
     press(operator, recorded, "process", steps=["probe", "loudness"])
     assert set(recorded.steps.values_list("kind", flat=True)) == {"probe", "loudness"}
     assert recorded.state == Asset.State.PARTIAL
@@ -189,7 +189,7 @@ def test_the_link_for_a_player_works(operator: Client, recorded: Asset) -> None:
     assert b"".join(Client().get(link).streaming_content) == b"moving"
 
 
-def test_the_trash_is_a_place_of_its_own(operator: Client, recorded: Asset) -> None:
+def test_the_trash_is_shown_only_by_its_filter(operator: Client, recorded: Asset) -> None:
     retention.trash(recorded, reason="x", now=database_now(), by="anna")
     library = reverse("admin:assets_asset_changelist")
     assert "A clip" not in operator.get(library).content.decode()
@@ -208,7 +208,7 @@ def test_hostile_titles_are_only_text(operator: Client, recorded: Asset) -> None
         assert "<img src=x" not in page
 
 
-def test_a_destination_keeps_its_secret_to_itself(engineer: Client, project: Project) -> None:
+def test_the_secret_of_a_destination_is_never_shown(engineer: Client, project: Project) -> None:
     """S-05: write-only."""
     form = {
         "name": "MAM",
@@ -240,27 +240,27 @@ def test_a_bad_configuration_is_refused_beside_the_field(engineer: Client, proje
     assert not Destination.objects.exists()
 
 
-def test_what_goes_is_shown_before_it_goes(operator: Client, recorded: Asset, project: Project) -> None:
+def test_upcoming_deletions_are_shown_in_advance(operator: Client, recorded: Asset, project: Project) -> None:
     """A-07: the dry-run view."""
     RetentionRule.objects.create(project=project, max_age_days=3)
     Asset.objects.filter(pk=recorded.pk).update(created_at=database_now() - timedelta(days=1))
     page = operator.get(reverse("what-goes")).content.decode()
-    assert "To the trash (1)" in page
+    assert "Moving to the trash (1)" in page
     assert "older than 3 days" in page
     retention.hold(recorded, reason="archive", now=database_now(), by="anna")
     page = operator.get(reverse("what-goes")).content.decode()
-    assert "To the trash (0)" in page
+    assert "Moving to the trash (0)" in page
     assert "held by anna: archive" in page
 
 
-def test_what_goes_shows_only_what_is_yours(stranger: Client, recorded: Asset, project: Project) -> None:
+def test_upcoming_deletions_show_only_visible_assets(stranger: Client, recorded: Asset, project: Project) -> None:
     """S-01"""
     RetentionRule.objects.create(project=project, max_age_days=1)
     Asset.objects.filter(pk=recorded.pk).update(created_at=database_now() - timedelta(days=5))
     assert "A clip" not in stranger.get(reverse("what-goes")).content.decode()
 
 
-def test_a_step_under_way_shows_how_far_it_is(operator: Client, recorded: Asset) -> None:
+def test_a_running_step_shows_its_progress(operator: Client, recorded: Asset) -> None:
     from assets.processing import steps
 
     steps.order(recorded, [AssetStep.Kind.PROXY], now=database_now(), by="x")

@@ -1,11 +1,11 @@
-"""From a booking to its asset: live at the first byte, followed, filed once, stale only when nothing moves."""
+"""The asset of a booking: live at the first byte, updated while it grows, filed once."""
 
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from assets.library import live
+from assets.library import gaps, live
 from assets.models import Asset, AssetStep
 from assets.processing import steps
 from assets.tests.conftest import part
@@ -25,7 +25,7 @@ def real_tolerance(settings: Any) -> None:
 
 
 def end(booking: Booking, state: str = Booking.State.COMPLETED) -> datetime:
-    """Its window is over and it was told so."""
+    """Its window is over and it was stopped."""
     at = booking.closes_at
     booking.events.create(at=at, old="recording", new="stopping", by="scheduler")
     Booking.objects.filter(pk=booking.pk).update(state=state, state_since_at=at, parts=booking.parts, gaps=booking.gaps)
@@ -44,14 +44,14 @@ def test_an_asset_is_live_as_soon_as_something_is_recorded(booking: Booking) -> 
     assert asset.title.startswith("Studio A ")
 
 
-def test_before_the_first_byte_there_is_none(booking: Booking) -> None:
-    """A-01: a promise is not a recording."""
+def test_before_the_first_byte_there_is_no_asset(booking: Booking) -> None:
+    """A-01."""
     booking.size_bytes = 0
     live.follow(booking, database_now())
     assert not Asset.objects.exists()
 
 
-def test_a_new_part_and_its_gap_are_there_at_once(booking: Booking) -> None:
+def test_a_new_part_and_its_gap_are_copied_at_once(booking: Booking) -> None:
     """A-01: parts, gap map and completeness as they happen."""
     opens = booking.opens_at
     now = opens + timedelta(seconds=40)
@@ -68,7 +68,7 @@ def test_a_new_part_and_its_gap_are_there_at_once(booking: Booking) -> None:
 
 
 def test_growth_alone_is_copied_every_few_seconds(booking: Booking, django_assert_max_num_queries: Any) -> None:
-    """Following a recording costs one small query a look."""
+    """Following a recording costs one small query per update."""
     now = database_now()
     live.follow(booking, now)
     booking.size_bytes += 1000
@@ -83,7 +83,7 @@ def test_growth_alone_is_copied_every_few_seconds(booking: Booking, django_asser
     ("ending", "is_complete"),
     [("completed", True), ("partial", False), ("cancelled", False), ("failed", False)],
 )
-def test_when_it_ends_it_is_filed_and_processed(booking: Booking, ending: str, is_complete: bool) -> None:
+def test_an_ended_recording_is_filed_and_processed(booking: Booking, ending: str, is_complete: bool) -> None:
     live.follow(booking, database_now())
     now = end(booking, ending)
     live.follow(booking, now)
@@ -96,7 +96,7 @@ def test_when_it_ends_it_is_filed_and_processed(booking: Booking, ending: str, i
 
 
 def test_filing_twice_files_once(booking: Booking) -> None:
-    """A-01: two schedulers, a web process and a crash in between: one asset, one order of each step."""
+    """A-01: several processes file the same booking: one asset, each step queued once."""
     now = end(booking)
     stale_copy = Booking.objects.get(pk=booking.pk)
     live.file(booking, now)
@@ -106,8 +106,8 @@ def test_filing_twice_files_once(booking: Booking) -> None:
     assert AssetStep.objects.count() == Run.objects.count() == 2
 
 
-def test_what_nobody_followed_is_found_by_the_step(booking: Booking) -> None:
-    """A-01: started and stopped by hand while no scheduler ran."""
+def test_a_booking_that_was_not_followed_is_found_by_the_step(booking: Booking) -> None:
+    """A-01: for example started and stopped by hand while no scheduler was running."""
     now = end(booking)
     live.step(Term(), now)
     asset = Asset.objects.get()
@@ -115,7 +115,7 @@ def test_what_nobody_followed_is_found_by_the_step(booking: Booking) -> None:
     assert not Booking.objects.to_file().exists()
 
 
-def test_completeness_counts_what_was_wanted(booking: Booking) -> None:
+def test_completeness_is_the_recorded_share_of_the_window(booking: Booking) -> None:
     opens = booking.opens_at
     booking.parts = [part(1, opens, 20), part(2, opens + timedelta(seconds=26), 34)]
     booking.gaps = [
@@ -125,8 +125,8 @@ def test_completeness_counts_what_was_wanted(booking: Booking) -> None:
     assert Asset.objects.get().completeness_percent == pytest.approx(90.0, abs=0.1)
 
 
-def test_one_that_throws_does_not_stop_the_others(booking: Booking, monkeypatch: Any) -> None:
-    """A-04: each row on its own."""
+def test_an_asset_that_throws_does_not_stop_the_others(booking: Booking, monkeypatch: Any) -> None:
+    """A-04."""
     now = end(booking)
     second = Booking.objects.get(pk=booking.pk)
     second.pk = None
@@ -154,20 +154,20 @@ def test_a_rehearsal_makes_no_assets(booking: Booking) -> None:
     assert not Asset.objects.exists()
 
 
-def test_nothing_to_do_costs_little(django_assert_max_num_queries: Any) -> None:
+def test_a_step_with_nothing_to_do_makes_few_queries(django_assert_max_num_queries: Any) -> None:
     now = database_now()
     with django_assert_max_num_queries(6):
         assert live.step(Term(), now) is None
     assert steps.unsettled() == []
 
 
-def test_what_the_files_say_counts_in_the_end(booking: Booking) -> None:
-    """A-01: an ffmpeg that was killed had reported frames that never reached the disk."""
+def test_the_files_correct_the_reported_lengths(booking: Booking) -> None:
+    """A-01: a killed ffmpeg had reported frames that never reached the disk."""
     opens = booking.opens_at
     booking.parts = [part(1, opens, 20, end_reason="ffmpeg_died"), part(2, opens + timedelta(seconds=25), 35)]
     live.follow(booking, end(booking, "partial"))
     asset = Asset.objects.get()
-    changes = live.refine(asset, {1: (475, 19.0)})
+    changes = gaps.refine(asset, {1: (475, 19.0)})
     assert changes["completeness_percent"] == pytest.approx(90.0, abs=0.01)
     assert changes["frames"] == 475 + 875
     [gap] = changes["gaps"]
@@ -175,16 +175,16 @@ def test_what_the_files_say_counts_in_the_end(booking: Booking) -> None:
 
 
 def test_a_part_that_comes_back_makes_the_asset_complete(booking: Booking) -> None:
-    """A-01, R-21: it lay on a machine that was away while the others were processed."""
+    """A-01, R-21: it was on a machine that was unavailable while the others were processed."""
     booking.parts = [part(1, booking.opens_at, (booking.closes_at - booking.opens_at).total_seconds())]
     now = end(booking)
     live.follow(booking, now)
     asset = Asset.objects.get()
-    assert live.refine(asset, {}) == {}, "complete as it is"
+    assert gaps.refine(asset, {}) == {}, "already complete"
     asset.steps.update(done_at=now, failed_at=None)
     Asset.objects.update(state=State.PARTIAL, is_complete=False)
     asset.refresh_from_db()
-    changes = live.refine(asset, {})
+    changes = gaps.refine(asset, {})
     assert changes["is_complete"] is True
     Asset.objects.update(**changes)
     asset.refresh_from_db()
@@ -192,8 +192,8 @@ def test_a_part_that_comes_back_makes_the_asset_complete(booking: Booking) -> No
     assert asset.state == State.READY
 
 
-def test_of_many_parts_only_what_grows_is_written(booking: Booking, django_assert_max_num_queries: Any) -> None:
-    """A-01: a day that is split has hundreds of files, and every few seconds one of them is longer."""
+def test_of_many_parts_only_the_growing_one_is_written(booking: Booking, django_assert_max_num_queries: Any) -> None:
+    """A-01: a split recording of a day has hundreds of files, of which only the last one grows."""
     opens = booking.opens_at
     booking.parts = [part(number, opens + timedelta(seconds=number), 1) for number in range(1, 60)]
     asset = live.make(booking, database_now())
@@ -204,8 +204,8 @@ def test_of_many_parts_only_what_grows_is_written(booking: Booking, django_asser
     assert asset.parts.get(number=59).frames == booking.parts[-1]["frames"]
 
 
-def test_what_is_missing_at_an_edge_is_a_gap_too(booking: Booking) -> None:
-    """R-15, A-01: a picture that came ten seconds late, and one that went away for good before the end."""
+def test_missing_media_at_an_edge_of_the_window_is_a_gap(booking: Booking) -> None:
+    """R-15, A-01: the picture starts ten seconds late and is lost before the end."""
     opens = booking.opens_at
     booking.parts = [part(1, opens + timedelta(seconds=10), 20)]
     now = end(booking, Booking.State.PARTIAL)
@@ -215,7 +215,7 @@ def test_what_is_missing_at_an_edge_is_a_gap_too(booking: Booking) -> None:
     assert asset.completeness_percent == pytest.approx(100 / 3, abs=0.1)
 
 
-def test_an_edge_is_no_news_at_every_look(booking: Booking) -> None:
+def test_a_gap_at_an_edge_does_not_cause_constant_updates(booking: Booking) -> None:
     booking.parts = [part(1, booking.opens_at + timedelta(seconds=10), 29)]
     now = database_now()
     live.follow(booking, now)
@@ -224,8 +224,8 @@ def test_an_edge_is_no_news_at_every_look(booking: Booking) -> None:
     assert not live._is_news(asset, booking, now)
 
 
-def test_a_full_disk_is_not_the_end_somebody_wanted(booking: Booking) -> None:
-    """R-18: half of it is there, and it says half."""
+def test_after_a_full_disk_the_rest_of_the_window_counts_as_missing(booking: Booking) -> None:
+    """R-18: half of the window is recorded, so completeness is 50 %."""
     booking.parts = [part(1, booking.opens_at, 30)]
     booking.events.create(at=booking.opens_at + timedelta(seconds=30), old="recording", new="stopping", by="scheduler")
     Booking.objects.filter(pk=booking.pk).update(outcome="disk_full")

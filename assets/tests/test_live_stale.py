@@ -29,13 +29,13 @@ def age(asset: Asset, minutes: float) -> None:
 
 
 def stand_still(booking: Booking, minutes: float) -> None:
-    """Its last frame came so long ago."""
+    """Its last frame is this old."""
     booking.parts[0]["last_frame_at"] = (database_now() - timedelta(minutes=minutes)).isoformat()
     Booking.objects.filter(pk=booking.pk).update(parts=booking.parts)
 
 
-def test_a_healthy_long_recording_is_never_touched(booking: Booking) -> None:
-    """A-02: five hours old, and its last frame came a moment ago."""
+def test_a_long_recording_with_progress_stays_live(booking: Booking) -> None:
+    """A-02: it is five hours old, and its last frame is recent."""
     live.follow(booking, database_now())
     age(Asset.objects.get(), 300)
     stand_still(booking, 0.1)
@@ -44,7 +44,7 @@ def test_a_healthy_long_recording_is_never_touched(booking: Booking) -> None:
 
 
 def test_without_progress_for_two_hours_it_is_an_error(booking: Booking) -> None:
-    """A-02: and somebody is told."""
+    """A-02: with an alert."""
     live.follow(booking, database_now())
     age(Asset.objects.get(), 130)
     stand_still(booking, 125)
@@ -64,8 +64,8 @@ def test_just_below_the_limit_it_is_still_live(booking: Booking) -> None:
     assert Asset.objects.get().state == State.LIVE
 
 
-def test_a_worker_that_makes_progress_keeps_it_alive(booking: Booking) -> None:
-    """A-02: its workload's word counts, too."""
+def test_progress_of_the_media_worker_keeps_it_live(booking: Booking) -> None:
+    """A-02: the workload's progress counts too."""
     live.follow(booking, database_now())
     now = database_now()
     Workload.objects.create(
@@ -95,8 +95,8 @@ def test_when_the_picture_comes_back_it_is_live_again(booking: Booking) -> None:
     assert not Alert.objects.filter(key=f"stale:{asset.owner}", state="open").exists()
 
 
-def test_an_error_that_ends_is_filed_all_the_same(booking: Booking) -> None:
-    """A-02: nothing recorded is ever lost to a verdict."""
+def test_a_stale_asset_is_filed_when_its_recording_ends(booking: Booking) -> None:
+    """A-02: recorded media is not lost."""
     test_without_progress_for_two_hours_it_is_an_error(booking)
     live.follow(booking, end(booking, "partial"))
     assert Asset.objects.get().state == State.PROCESSING

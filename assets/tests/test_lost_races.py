@@ -1,4 +1,4 @@
-"""An asset or delivery that somebody else changed in this moment is not on record as changed by us."""
+"""When another user changes an asset or delivery first, the audit log does not record our action as done."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_the_second_of_two_is_refused(ready: Asset, act: Any, values: dict[str, 
     assert results() == [("bert", act.name, "done"), ("anna", act.name, "refused")]
 
 
-def test_a_delivery_that_was_given_up_in_this_moment_is_not_claimed(ready: Asset, destination: Any) -> None:
+def test_giving_up_a_delivery_that_was_just_given_up_does_nothing(ready: Asset, destination: Any) -> None:
     deliveries.want(ready, destination, now=database_now(), by="bert")
     stale, delivery = Delivery.objects.get(), Delivery.objects.get()
     assert delivery_controls.give_up(delivery, by="bert").is_good

@@ -1,4 +1,4 @@
-"""Loudness, black, silence and freeze: measured on files of which every second is known (A-05)."""
+"""Loudness, black, silence and freeze, measured on files with known content (A-05)."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from testing.library import TONE, make, make_clip, make_tone, make_troubled
 
 
 def test_a_tone_of_minus_23_has_minus_23_lufs(tmp_path: Path) -> None:
-    """EBU Tech 3341, case 1: 1 kHz at -23 dBFS on both channels, right to 0.1 LU."""
+    """EBU Tech 3341, case 1: 1 kHz at -23 dBFS on both channels, correct to 0.1 LU."""
     found = measuring.measure_loudness(Media((make_tone(tmp_path / "tone.wav", 20),)), ignore_progress)
     assert found.integrated_lufs == pytest.approx(-23.0, abs=0.1)
     assert found.true_peak_dbtp == pytest.approx(-23.0, abs=0.2)
@@ -18,7 +18,7 @@ def test_a_tone_of_minus_23_has_minus_23_lufs(tmp_path: Path) -> None:
 
 
 def test_a_louder_tone_and_a_range(tmp_path: Path) -> None:
-    """Case 3 in spirit: -36 for 10 s, -23 for 20 s; the quiet part falls below the relative gate."""
+    """Similar to case 3: -36 for 10 s, -23 for 20 s; the quiet part is below the relative gate."""
     one = "if(lt(t,10),0.0158489,0.0707946)*sin(2*PI*1000*t)"
     steps = f"aevalsrc='{one}|{one}':s=48000:d=30"
     path = make(tmp_path / "steps.wav", "-f", "lavfi", "-i", steps, "-c:a", "pcm_s24le")
@@ -53,12 +53,12 @@ def test_black_silence_and_freeze_are_found_at_their_seconds(tmp_path: Path, nam
     assert by_kind["silence"][0].from_seconds == pytest.approx(6.0, abs=0.15)
     assert by_kind["silence"][0].to_seconds == pytest.approx(8.0, abs=0.15)
     standing = by_kind["freeze"]
-    assert len(standing) == 1, "black stands still, too, and is mentioned once"
+    assert len(standing) == 1, "a black stretch is not reported as freeze, too"
     assert standing[0].from_seconds == pytest.approx(8.0, abs=0.15)
     assert standing[0].to_seconds == pytest.approx(11.0, abs=0.15)
 
 
-def test_what_lasts_to_the_end_ends_there() -> None:
+def test_a_finding_open_at_the_end_ends_there() -> None:
     said = ["[silencedetect @ 0x1] silence_start: 4.5", "[freezedetect @ 0x2] lavfi.freezedetect.freeze_start: 7"]
     found = measuring.parse_findings(said, 10.0)
     assert [(each.kind, each.from_seconds, each.to_seconds) for each in found] == [
@@ -67,6 +67,6 @@ def test_what_lasts_to_the_end_ends_there() -> None:
     ]
 
 
-def test_a_sound_begun_before_zero_counts_from_zero() -> None:
+def test_silence_that_starts_before_zero_counts_from_zero() -> None:
     found = measuring.parse_findings(["silence_start: -0.02", "silence_end: 2.0 | silence_duration: 2.02"], 10.0)
     assert (found[0].from_seconds, found[0].to_seconds) == (0.0, 2.0)

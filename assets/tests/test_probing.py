@@ -1,4 +1,4 @@
-"""What ffmpeg says of a file, read rightly; and what is not media, said in words a person can use."""
+"""Parsing ffmpeg's log; refusing files that are not media with a readable reason."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from assets.files import decoding, probing
 from assets.files.decoding import Media, NotDecoded, NotNow
 from testing.library import make, make_clip, make_tone
 
-# ruff: noqa: E501  (as ffmpeg says it)
+# ruff: noqa: E501  (ffmpeg's own output)
 SAID_BY_5_1 = """Input #0, mpegts, from 'file:/media/a.ts':
   Duration: 01:02:03.45, start: 1.400000, bitrate: 4170 kb/s
   Program 1
@@ -90,15 +90,15 @@ def _write(path: Path, content: bytes) -> Path:
     return path
 
 
-def test_what_is_not_media_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_file_that_is_not_media_is_refused_with_the_reason(tmp_path: Path) -> None:
     """A-06: a clear error, without paths and without ffmpeg's own phrases."""
     for name, path in bad_files(tmp_path).items():
         with pytest.raises(NotDecoded) as fault:
             probing.probe(path)
         assert name in str(fault.value)
         assert str(tmp_path) not in str(fault.value), str(fault.value)
-    assert "not in a format" in _why(tmp_path / "notes.txt")
-    assert "not complete" in _why(tmp_path / "cut.mp4")
+    assert "not in a known video or audio format" in _why(tmp_path / "notes.txt")
+    assert "it is incomplete" in _why(tmp_path / "cut.mp4")
 
 
 def _why(path: Path) -> str:
@@ -108,8 +108,8 @@ def _why(path: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["list.m3u8", "list.ts", "list.ffconcat", "list.mp4", "list.xml"])
-def test_a_file_that_names_other_files_leads_nowhere(tmp_path: Path, name: str) -> None:
-    """A-05: playlists and scripts, whatever they are called, make ffmpeg read neither a file nor an address."""
+def test_a_file_that_lists_other_files_is_refused(tmp_path: Path, name: str) -> None:
+    """A-05: playlists and scripts, whatever their names, do not make ffmpeg read another file or address."""
     secret = make_clip(tmp_path / "elsewhere" / "secret.ts", 2)
     playlist = (
         f"#EXTM3U\n#EXT-X-TARGETDURATION:5\n#EXTINF:2,\n{secret}\n#EXTINF:2,\nhttp://127.0.0.1:9/x.ts\n#EXT-X-ENDLIST\n"
@@ -127,27 +127,27 @@ def test_a_file_that_names_other_files_leads_nowhere(tmp_path: Path, name: str) 
 
 
 def test_parts_are_read_as_one(tmp_path: Path) -> None:
-    """Names with quotes and spaces, too."""
+    """Also with quotes and spaces in their names."""
     parts = [make_clip(tmp_path / f"it's part {number}.ts", 1) for number in (1, 2, 3)]
     seconds = [0.0]
     decoding.run_ffmpeg(Media(tuple(parts)), ["-f", "null", "-"], on_progress=seconds.append)
     assert max(seconds) == pytest.approx(3, abs=0.2)
 
 
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
-    with pytest.raises(decoding.NotNow, match=r"gone\.ts is not there"):
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(decoding.NotNow, match=r"gone\.ts was not found"):
         decoding.run_ffmpeg(Media((tmp_path / "gone.ts",)), ["-f", "null", "-"])
 
 
-def test_without_a_cage_nothing_is_decoded(tmp_path: Path, monkeypatch: Any) -> None:
-    """A machine that cannot keep ffmpeg in does not run it; the file is not to blame, and another may try."""
+def test_without_a_sandbox_nothing_is_decoded(tmp_path: Path, monkeypatch: Any) -> None:
+    """A machine that cannot sandbox ffmpeg does not run it; the file is not at fault, and another machine may try."""
     from worker.media import sandbox
 
     def cannot(**kwargs: Any) -> None:
         raise sandbox.CannotConfine("no filter is known for sparc")
 
     monkeypatch.setattr(decoding, "Cage", cannot)
-    with pytest.raises(NotNow, match="cannot keep ffmpeg away from the network"):
+    with pytest.raises(NotNow, match="cannot block ffmpeg's access to the network"):
         probing.probe(make_clip(tmp_path / "a.mp4", 1))
 
 

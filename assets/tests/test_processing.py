@@ -1,4 +1,4 @@
-"""Processing: every step a run, each done once in effect, again on request; ready when all is over (A-05)."""
+"""Processing: every step is a run and takes effect once; the asset is ready when all steps are over (A-05)."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_the_proxy_plays_while_it_loads(asset: Asset) -> None:
     assert b"mdat" not in head[: head.find(b"moov")]
 
 
-def test_the_pictures_are_what_they_should_be(asset: Asset) -> None:
+def test_poster_and_filmstrip_have_the_right_sizes(asset: Asset) -> None:
     process(asset)
     import subprocess
 
@@ -75,7 +75,7 @@ def test_the_pictures_are_what_they_should_be(asset: Asset) -> None:
 
 
 def test_an_asset_of_three_parts_is_processed_as_one(settings: Any, project: Any, media: Path) -> None:
-    """A-05: whatever the parts are like, sizes included."""
+    """A-05: also with parts of different picture sizes."""
     parts = [
         make_clip(media / "take" / f"{number}.ts", 2, size=size)
         for number, size in enumerate(("320x180", "640x360", "320x180"))
@@ -108,8 +108,8 @@ def test_findings_are_kept_with_the_asset(settings: Any, project: Any, media: Pa
     assert {"black", "silence", "freeze"} <= {found["kind"] for found in asset.findings}
 
 
-def test_what_is_not_media_is_an_error_at_once(settings: Any, project: Any, media: Path) -> None:
-    """A-05: hopeless is not tried three times; somebody is told."""
+def test_a_file_that_is_not_media_is_an_error_at_once(settings: Any, project: Any, media: Path) -> None:
+    """A-05: a hopeless step is not retried, and an alert is raised."""
     path = media / "notes.ts"
     path.write_text("not a picture\n" * 100)
     asset = make_asset(settings, project, path)
@@ -119,18 +119,18 @@ def test_what_is_not_media_is_an_error_at_once(settings: Any, project: Any, medi
     live.step(Term(), database_now())
     asset.refresh_from_db()
     assert asset.state == State.ERROR
-    assert "not media" in asset.error
+    assert "not readable media" in asset.error
     run = Run.objects.get(job__name="assets.probe")
     assert (run.state, run.attempt, run.error_code) == (Run.State.FAILED, 1, Run.Fault.HOPELESS)
     assert Alert.objects.filter(key=f"processing:{asset.owner}", state="open").exists()
 
 
-def test_a_file_that_cannot_be_seen_is_tried_again(asset: Asset, clip: Path) -> None:
+def test_a_missing_file_is_tried_again(asset: Asset, clip: Path) -> None:
     """A mount may come back."""
     hidden = clip.rename(clip.with_suffix(".away"))
     done = process(asset)
     assert all(isinstance(outcome, Failure) and outcome.code == Run.Fault.HANDLER_ERROR for _, outcome in done)
-    assert "cannot be seen from this machine" in done[0][1].text
+    assert "was not found on this machine" in done[0][1].text
     hidden.rename(clip)
     worker = HandWorker(*STEPS)
     for _ in range(12):
@@ -142,8 +142,8 @@ def test_a_file_that_cannot_be_seen_is_tried_again(asset: Asset, clip: Path) -> 
     assert asset.state == State.READY
 
 
-def test_a_part_on_a_machine_that_is_gone_does_not_cost_the_others(settings: Any, project: Any, media: Path) -> None:
-    """R-21, A-05: waited for a while, then left out and said; when it is back, it is taken in again."""
+def test_a_part_on_an_unavailable_machine_does_not_block_the_others(settings: Any, project: Any, media: Path) -> None:
+    """R-21, A-05: it is tried for a while, then left out and reported; processing again includes it."""
     parts = [make_clip(media / "take" / f"{number}.ts", 2) for number in (1, 2)]
     asset = make_asset(settings, project, *parts)
     now = database_now()
@@ -154,7 +154,7 @@ def test_a_part_on_a_machine_that_is_gone_does_not_cost_the_others(settings: Any
     assert asset.state == State.PROCESSING, "it may come back"
     work_off_later(asset, 5)
     assert asset.state == State.PARTIAL
-    assert "1.ts cannot be seen" in asset.error
+    assert "1.ts was not found" in asset.error
     assert asset.duration_seconds == pytest.approx(2, abs=0.3)
     assert [part.is_readable for part in asset.parts.order_by("number")] == [False, True]
     hidden.rename(parts[0])
@@ -165,7 +165,7 @@ def test_a_part_on_a_machine_that_is_gone_does_not_cost_the_others(settings: Any
 
 
 def work_off_later(asset: Asset, rounds: int) -> None:
-    """As often as a worker would come back to it."""
+    """Repeat as a job worker would."""
     worker = HandWorker(*STEPS)
     for number in range(rounds * len(STEPS)):
         for claimed in worker.claim(now=later(3600 * (1 + number))):
@@ -192,7 +192,7 @@ def test_a_failed_proxy_leaves_the_asset_usable(asset: Asset, monkeypatch: Any) 
     assert Alert.objects.get(key=f"processing:{asset.owner}").severity == Severity.WARNING
 
 
-def test_drafts_of_a_killed_worker_are_swept(asset: Asset) -> None:
+def test_drafts_of_a_killed_job_worker_are_deleted(asset: Asset) -> None:
     folder = locations.products_dir(asset.pk) / ".proxy.mp4-abc123"
     folder.mkdir(parents=True)
     (folder / "proxy.mp4").write_bytes(b"half")
@@ -206,12 +206,12 @@ def test_a_path_that_leads_out_is_refused(asset: Asset, tmp_path: Path) -> None:
     (tmp_path / "secret.ts").write_bytes(b"x")
     part = asset.parts.get()
     part.path = "../secret.ts"
-    with pytest.raises(locations.FileGone, match="leads out"):
+    with pytest.raises(locations.FileGone, match="is outside the media folder"):
         locations.path_of(part)
 
 
-def test_a_stub_of_a_killed_ffmpeg_does_not_cost_the_rest(settings: Any, project: Any, media: Path) -> None:
-    """A-05, R-15: one part that nobody can read is left out and said; the others are processed."""
+def test_an_unreadable_part_does_not_block_the_others(settings: Any, project: Any, media: Path) -> None:
+    """A-05, R-15: a stub of a killed ffmpeg is left out and reported; the other parts are processed."""
     good = [make_clip(media / "take" / f"{number}.ts", 2) for number in (1, 3)]
     stub = media / "take" / "2.ts"
     stub.write_bytes(good[0].read_bytes()[:376])
@@ -223,12 +223,12 @@ def test_a_stub_of_a_killed_ffmpeg_does_not_cost_the_rest(settings: Any, project
     assert list(asset.parts.filter(is_readable=False).values_list("number", flat=True)) == [2]
 
 
-def test_trouble_of_the_machine_is_not_the_files_fault(asset: Asset, monkeypatch: Any) -> None:
-    """A-05: an ffmpeg that is killed, or a disk that is full, is tried again."""
+def test_a_problem_of_the_machine_is_retried(asset: Asset, monkeypatch: Any) -> None:
+    """A-05: for example a killed ffmpeg or a full disk."""
     from assets.files import decoding, probing
 
     def die(*args: Any, **kwargs: Any) -> None:
-        raise decoding.NotNow("ffmpeg was ended by signal 9")
+        raise decoding.NotNow("ffmpeg was killed by signal 9")
 
     monkeypatch.setattr(probing, "run_ffmpeg", die)
     steps.order(asset, [Kind.PROBE], now=database_now(), by="test")
@@ -239,5 +239,5 @@ def test_trouble_of_the_machine_is_not_the_files_fault(asset: Asset, monkeypatch
 def test_the_library_leaves_room_for_recordings(asset: Asset, settings: Any) -> None:
     """R-18: proxies wait while the disk is nearly full."""
     settings.LIBRARY_FREE_MB = 10**9
-    with pytest.raises(locations.NoRoom, match="kept for recordings"):
+    with pytest.raises(locations.NoRoom, match="reserved for recordings"):
         locations.check_room()

@@ -1,4 +1,4 @@
-"""Steps of processing that are repeated, cancelled or lost (A-05)."""
+"""Processing steps that are repeated, cancelled or lost (A-05)."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ Kind, State = AssetStep.Kind, Asset.State
 
 
 def test_each_step_can_be_done_again(asset: Asset) -> None:
-    """A-05: the asset stays ready meanwhile, and the result is written anew."""
+    """A-05: the asset stays ready meanwhile, and the result is written again."""
     process(asset)
     (locations.products_dir(asset.pk) / locations.PROXY).unlink()
     assert steps.again(asset, [Kind.PROXY], now=database_now(), by="anna") == 1
@@ -35,15 +35,15 @@ def test_each_step_can_be_done_again(asset: Asset) -> None:
     assert asset.steps.get(kind=Kind.PROXY).times_done == 1
 
 
-def test_asked_for_twice_it_is_done_once(asset: Asset) -> None:
+def test_a_step_queued_twice_runs_once(asset: Asset) -> None:
     now = database_now()
     assert steps.order(asset, [Kind.CHECKSUM], now=now, by="a") == 1
     assert steps.order(asset, [Kind.CHECKSUM], now=now, by="b") == 0
     assert Run.objects.filter(job__name="assets.checksum").count() == 1
 
 
-def test_an_outcome_written_before_a_crash_is_not_written_again(asset: Asset) -> None:
-    """A-05: the worker died between the outcome and the end of its run; whoever takes it over finds it done."""
+def test_a_result_written_before_a_crash_is_not_written_again(asset: Asset) -> None:
+    """A-05: the job worker died between the result and the end of its run; the next attempt finds it done."""
     steps.order(asset, [Kind.CHECKSUM], now=database_now(), by="test")
     worker = HandWorker("assets.checksum")
     claimed = worker.claim()[0]
@@ -51,12 +51,12 @@ def test_an_outcome_written_before_a_crash_is_not_written_again(asset: Asset) ->
     Run.objects.filter(pk=claimed.id).update(state=Run.State.QUEUED, token=None)
     second = worker.claim()[0]
     outcome = worker.execute(second)
-    assert "before its worker died" in json.dumps(outcome.result)
+    assert "already done when its job worker died" in json.dumps(outcome.result)
     assert asset.steps.get().times_done == 1
 
 
-def test_who_lost_the_run_cannot_write_its_outcome(asset: Asset) -> None:
-    """A-05: a frozen worker comes back after another took over."""
+def test_a_job_worker_that_lost_the_run_cannot_write_its_result(asset: Asset) -> None:
+    """A-05: a frozen job worker returns after another took over."""
     steps.order(asset, [Kind.CHECKSUM], now=database_now(), by="test")
     worker = HandWorker("assets.checksum")
     old = worker.claim()[0]
@@ -69,7 +69,7 @@ def test_who_lost_the_run_cannot_write_its_outcome(asset: Asset) -> None:
     assert asset.steps.get().times_done == 1
 
 
-def test_a_step_whose_run_was_cancelled_does_not_stick(asset: Asset) -> None:
+def test_a_step_whose_run_was_cancelled_fails(asset: Asset) -> None:
     from assets.library import live
 
     steps.order(asset, [Kind.PROBE], now=database_now(), by="test")
@@ -84,7 +84,7 @@ def test_a_step_whose_run_was_cancelled_does_not_stick(asset: Asset) -> None:
 
 
 def test_a_probe_retried_by_hand_brings_the_asset_back(asset: Asset) -> None:
-    """Whoever presses Retry on the run instead of Process again."""
+    """As with Retry on the run instead of Process again."""
     Asset.objects.filter(pk=asset.pk).update(state=State.ERROR, error="it was not there")
     asset.refresh_from_db()
     process(asset)
@@ -92,8 +92,8 @@ def test_a_probe_retried_by_hand_brings_the_asset_back(asset: Asset) -> None:
     assert asset.error == ""
 
 
-def test_a_second_look_that_fails_takes_nothing_from_a_good_clip(asset: Asset, monkeypatch: Any) -> None:
-    """A-05: another worker's ffmpeg is broken; yesterday's clip can be played and delivered all the same."""
+def test_a_ready_asset_stays_ready_when_a_repeated_probe_fails(asset: Asset, monkeypatch: Any) -> None:
+    """A-05: for example because another job worker's ffmpeg is broken."""
     from assets.files import decoding, probing
 
     process(asset)
@@ -110,8 +110,8 @@ def test_a_second_look_that_fails_takes_nothing_from_a_good_clip(asset: Asset, m
     assert asset.parts.get().is_readable
 
 
-def test_a_ready_clip_of_which_a_part_is_found_to_be_bad_is_partial(settings: Any, project: Any, media: Path) -> None:
-    """A-05: "Process again" tells the truth in both directions."""
+def test_a_ready_asset_with_a_part_that_became_unreadable_is_partial(settings: Any, project: Any, media: Path) -> None:
+    """A-05: "Process again" can also find that parts are missing."""
     good = [make_clip(media / "take" / f"{number}.ts", 2) for number in (1, 2)]
     asset = make_asset(settings, project, *good)
     process(asset)

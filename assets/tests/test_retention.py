@@ -1,4 +1,4 @@
-"""Retention by age, count and room; hold, trash, where-used, withdraw and replace (A-07, A-08)."""
+"""Retention by age, count and free space; hold, trash, uses, withdraw and replace (A-07, A-08)."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ State = Asset.State
 
 
 class Playlists:
-    """A user of assets, as the playout app will be one."""
+    """A user of assets, like the playout app."""
 
     def __init__(self) -> None:
         self.used: dict[str, int] = {}
@@ -68,8 +68,8 @@ def test_by_count(project: Any, old: list[Asset]) -> None:
     assert trashed() == ["Day 0", "Day 1"]
 
 
-def test_by_room(project: Any, old: list[Asset], monkeypatch: Any) -> None:
-    """A-07: the oldest, until enough would be free, what is in the trash included."""
+def test_by_free_space(project: Any, old: list[Asset], monkeypatch: Any) -> None:
+    """A-07: the oldest, until they and the trash free enough space."""
     from collections import namedtuple
 
     usage_of = namedtuple("usage", "total used free")
@@ -81,8 +81,10 @@ def test_by_room(project: Any, old: list[Asset], monkeypatch: Any) -> None:
     assert trashed() == ["Day 0", "Day 1"]
 
 
-def test_a_disk_that_stays_short_empties_the_trash_early(project: Any, old: list[Asset], monkeypatch: Any) -> None:
-    """A-07: the oldest first, what rules put there after an hour, what people did after a day; what is held stays."""
+def test_a_disk_that_stays_nearly_full_empties_the_trash_early(
+    project: Any, old: list[Asset], monkeypatch: Any
+) -> None:
+    """A-07: the oldest first; trashed by rules after an hour, by hand after a day; held assets stay."""
     from collections import namedtuple
 
     usage_of = namedtuple("usage", "total used free")
@@ -91,10 +93,10 @@ def test_a_disk_that_stays_short_empties_the_trash_early(project: Any, old: list
     now = database_now()
     retention.trash(old[9], reason="by hand", now=now, by="anna")
     retention.apply(now)
-    assert trashed() == ["Day 0", "Day 9"], "what is in the trash counts"
+    assert trashed() == ["Day 0", "Day 9"], "assets in the trash count as freed"
     retention.hold(Asset.objects.get(title="Day 0"), reason="rights", now=now, by="anna")
     retention.apply(now + timedelta(hours=2))
-    assert trashed() == ["Day 0", "Day 1", "Day 9"], "but not what can never leave it"
+    assert trashed() == ["Day 0", "Day 1", "Day 9"], "a held asset in the trash does not count"
     assert not Asset.objects.filter(state=State.DELETED).exists()
     retention.apply(now + timedelta(hours=4))
     assert [asset.title for asset in Asset.objects.filter(state=State.DELETED)] == ["Day 1"]
@@ -104,8 +106,10 @@ def test_a_disk_that_stays_short_empties_the_trash_early(project: Any, old: list
     assert "Day 0" not in gone
 
 
-def test_what_lies_on_another_disk_does_not_go_for_room_here(project: Any, old: list[Asset], monkeypatch: Any) -> None:
-    """A-07: it would go in vain, and the next one after it."""
+def test_assets_on_another_disk_are_not_deleted_for_free_space_here(
+    project: Any, old: list[Asset], monkeypatch: Any
+) -> None:
+    """A-07: deleting them would free nothing here."""
     from collections import namedtuple
 
     from assets.models import AssetPart
@@ -120,8 +124,8 @@ def test_what_lies_on_another_disk_does_not_go_for_room_here(project: Any, old: 
     assert trashed() == ["Day 3", "Day 4"]
 
 
-def test_what_is_used_or_held_never_goes(project: Any, old: list[Asset], users: Playlists) -> None:
-    """A-07: nothing used by a playlist is deleted; a hold keeps."""
+def test_used_or_held_assets_are_never_deleted(project: Any, old: list[Asset], users: Playlists) -> None:
+    """A-07."""
     rule(project, max_age_days=1)
     users.used = {"Tonight": old[0].pk}
     retention.hold(old[1], reason="court case", now=database_now(), by="anna")
@@ -134,8 +138,8 @@ def test_what_is_used_or_held_never_goes(project: Any, old: list[Asset], users: 
     assert "Day 1" in trashed()
 
 
-def test_what_came_into_use_while_in_the_trash_is_not_deleted(project: Any, old: list[Asset], users: Playlists) -> None:
-    """A-07: asked again, under the row's lock, before a file goes."""
+def test_an_asset_used_while_in_the_trash_is_not_deleted(project: Any, old: list[Asset], users: Playlists) -> None:
+    """A-07: uses are checked again, under the row's lock, before a file is deleted."""
     retention.trash(old[0], reason="x", now=database_now(), by="anna", days=0)
     users.used = {"Tonight": old[0].pk}
     later = database_now() + timedelta(hours=1)
@@ -143,7 +147,7 @@ def test_what_came_into_use_while_in_the_trash_is_not_deleted(project: Any, old:
     assert locations.path_of(old[0].parts.get()).exists()
 
 
-def test_live_and_undelivered_ones_stay(project: Any, old: list[Asset], destination: Any) -> None:
+def test_live_processing_and_undelivered_assets_stay(project: Any, old: list[Asset], destination: Any) -> None:
     """A-07"""
     rule(project, max_age_days=1)
     Asset.objects.filter(pk=old[0].pk).update(state=State.LIVE)
@@ -153,7 +157,9 @@ def test_live_and_undelivered_ones_stay(project: Any, old: list[Asset], destinat
     assert not {"Day 0", "Day 1", "Day 2"} & set(trashed())
 
 
-def test_only_what_was_delivered(project: Any, old: list[Asset], destination: Any) -> None:
+def test_only_delivered_assets_are_deleted_if_the_rule_says_so(
+    project: Any, old: list[Asset], destination: Any
+) -> None:
     rule(project, max_age_days=1, only_delivered=True)
     deliveries.want(old[0], destination, now=database_now(), by="x")
     Delivery.objects.update(state=Delivery.State.DELIVERED)
@@ -161,7 +167,7 @@ def test_only_what_was_delivered(project: Any, old: list[Asset], destination: An
     assert trashed() == ["Day 0"]
 
 
-def test_until_then_it_can_be_restored(project: Any, old: list[Asset]) -> None:
+def test_an_asset_in_the_trash_can_be_restored(project: Any, old: list[Asset]) -> None:
     """A-07"""
     retention.trash(old[0], reason="by mistake", now=database_now(), by="anna")
     retention.restore(old[0], now=database_now(), by="anna")
@@ -176,29 +182,29 @@ def test_by_hand_the_same_protections_hold(project: Any, old: list[Asset], users
         retention.trash(old[0], reason="x", now=database_now(), by="anna")
 
 
-def test_the_dry_run_says_what_goes_when_and_what_stays_why(project: Any, old: list[Asset]) -> None:
+def test_the_dry_run_lists_deletions_and_protected_assets_with_reasons(project: Any, old: list[Asset]) -> None:
     """A-07"""
     made = rule(project, max_age_days=9)
     retention.hold(old[0], reason="court case", now=database_now(), by="anna")
     verdicts = retention.judge(made, database_now(), ahead=timedelta(days=2))
-    told = {verdict.asset.title: (verdict.goes_now, verdict.kept_because) for verdict in verdicts}
-    assert told["Day 0"] == (False, "held by anna: court case")
-    assert told["Day 1"][0]
-    assert {"Day 0", "Day 1", "Day 2"} <= set(told) <= {"Day 0", "Day 1", "Day 2", "Day 3"}
+    shown = {verdict.asset.title: (verdict.goes_now, verdict.kept_because) for verdict in verdicts}
+    assert shown["Day 0"] == (False, "held by anna: court case")
+    assert shown["Day 1"][0]
+    assert {"Day 0", "Day 1", "Day 2"} <= set(shown) <= {"Day 0", "Day 1", "Day 2", "Day 3"}
     assert not Asset.objects.filter(trashed_at__isnull=False).exists()
 
 
-def test_a_rule_must_say_something(project: Any) -> None:
+def test_an_empty_rule_is_refused(project: Any) -> None:
     from django.core.exceptions import ValidationError
 
-    with pytest.raises(ValidationError, match="Say how long"):
+    with pytest.raises(ValidationError, match="Enter days kept, number kept, or free disk kept"):
         RetentionRule(project=project).full_clean()
 
 
 # --- where used, withdraw, replace ---
 
 
-def test_where_it_is_used(old: list[Asset], users: Playlists) -> None:
+def test_uses_are_listed(old: list[Asset], users: Playlists) -> None:
     """A-08"""
     users.used = {"Tonight": old[0].pk, "Tomorrow": old[0].pk, "Other": old[1].pk}
     assert [use.what for use in usage.uses_of([old[0].pk])[old[0].pk]] == ["Tonight", "Tomorrow"]
@@ -217,8 +223,8 @@ def test_withdrawn_everywhere_with_a_replacement(old: list[Asset], users: Playli
     assert old[0].is_usable
 
 
-def test_what_cannot_replace_it(old: list[Asset], project: Any) -> None:
-    """A-08: not itself, nothing of another project, nothing unusable."""
+def test_invalid_replacements_are_refused(old: list[Asset], project: Any) -> None:
+    """A-08: not itself, not an asset of another project, not an unusable one."""
     from station.models import Project
 
     other = Project.objects.create(name="Sport", slug="sport")
@@ -230,8 +236,8 @@ def test_what_cannot_replace_it(old: list[Asset], project: Any) -> None:
     assert old[0].withdrawn_at is None
 
 
-def test_while_it_is_recorded_nothing_goes(project: Any, old: list[Asset]) -> None:
-    """A-07: a stale one, too, whose recorder still writes."""
+def test_an_asset_is_not_deleted_while_it_is_being_recorded(project: Any, old: list[Asset]) -> None:
+    """A-07: not even a stale one."""
     from scheduling.models import Booking, Recorder
 
     now = database_now()
@@ -246,8 +252,8 @@ def test_while_it_is_recorded_nothing_goes(project: Any, old: list[Asset]) -> No
     assert "Day 1" in trashed()
 
 
-def test_room_is_not_counted_twice(project: Any, old: list[Asset], monkeypatch: Any) -> None:
-    """A-07: what is held frees nothing, so the next one goes."""
+def test_a_held_asset_does_not_count_as_free_space(project: Any, old: list[Asset], monkeypatch: Any) -> None:
+    """A-07: it frees nothing, so the next one is deleted."""
     from collections import namedtuple
 
     usage_of = namedtuple("usage", "total used free")

@@ -1,4 +1,4 @@
-"""Media over HTTP: with the right to it, in ranges, by link; to everybody else it is not there (A-09)."""
+"""Media over HTTP: by permission, in ranges, by link; 404 for everyone else (A-09)."""
 
 import time
 from datetime import timedelta
@@ -47,7 +47,7 @@ def stranger(make_member: Any, db: Any) -> Client:
 
 
 def body(response: Any) -> bytes:
-    """Read to the end, which closes the file."""
+    """Reads to the end, which closes the file."""
     return b"".join(response.streaming_content) if response.streaming else response.content
 
 
@@ -62,7 +62,7 @@ def urls(asset: Asset) -> list[str]:
     return [f"{base}/proxy.mp4", f"{base}/poster.jpg", f"{base}/filmstrip.jpg", f"{base}/original/1"]
 
 
-def test_who_may_see_the_asset_gets_its_media(viewer: Client, served: Asset, clip: Path) -> None:
+def test_a_user_with_permission_gets_the_media(viewer: Client, served: Asset, clip: Path) -> None:
     """A-09"""
     answers = [viewer.get(url) for url in urls(served)]
     assert [answer.status_code for answer in answers] == [200] * 4
@@ -73,7 +73,7 @@ def test_who_may_see_the_asset_gets_its_media(viewer: Client, served: Asset, cli
     assert answers[3]["Content-Disposition"].startswith("attachment")
 
 
-def test_a_foreign_projects_user_gets_404_for_everything(stranger: Client, served: Asset) -> None:
+def test_a_user_of_another_project_gets_404_for_everything(stranger: Client, served: Asset) -> None:
     """A-09, S-01: encoded, doubled-slash and dot-dot forms included."""
     base = f"/media/assets/{served.pk}"
     forms = [
@@ -100,14 +100,14 @@ def test_a_foreign_projects_user_gets_404_for_everything(stranger: Client, serve
             assert method(url).status_code == 404, url
 
 
-def test_the_same_forms_lead_the_owner_nowhere_else(viewer: Client, served: Asset, clip: Path) -> None:
-    """S-04: what does not name a product is 404; nothing outside is ever sent."""
+def test_paths_that_name_no_product_are_404_for_permitted_users_too(viewer: Client, served: Asset, clip: Path) -> None:
+    """S-04: no file outside the media folders is ever sent."""
     base = f"/media/assets/{served.pk}"
     for url in [f"{base}/../../../etc/passwd", f"{base}/..%2f..%2ftake%2fclip.ts", f"{base}/.proxy.mp4-x", f"{base}/"]:
         assert status(viewer, url) == 404, url
 
 
-def test_without_a_login_there_is_nothing(client: Client, served: Asset) -> None:
+def test_without_a_login_everything_is_404(client: Client, served: Asset) -> None:
     """A-09"""
     assert [status(client, url) for url in urls(served)] == [404] * 4
 
@@ -137,7 +137,7 @@ def test_ranges(viewer: Client, served: Asset, asked: str, first: int, last: int
 
 
 @pytest.mark.parametrize("asked", ["bytes=10240-", "bytes=20-10", "bytes=-0", "bytes=-"])
-def test_a_range_that_is_not_there(viewer: Client, served: Asset, asked: str) -> None:
+def test_an_unsatisfiable_range_is_416(viewer: Client, served: Asset, asked: str) -> None:
     """A-09"""
     answer = viewer.get(urls(served)[0], headers={"Range": asked})
     assert answer.status_code == 416
@@ -147,14 +147,14 @@ def test_a_range_that_is_not_there(viewer: Client, served: Asset, asked: str) ->
 @pytest.mark.parametrize(
     "asked", ["bytes=", "lines=1-2", "bytes=a-b", "bytes=0-1,5-6", "bytes=0-" + "9" * 5000, "bytes=²-"]
 )
-def test_what_is_no_range_of_bytes_is_ignored(viewer: Client, served: Asset, asked: str) -> None:
-    """A-09, RFC 9110: whoever asks for several at once, or in another unit, gets the whole."""
+def test_an_unsupported_range_header_is_ignored(viewer: Client, served: Asset, asked: str) -> None:
+    """A-09, RFC 9110: a request for several ranges, or in another unit, gets the whole file."""
     answer = viewer.get(urls(served)[0], headers={"Range": asked})
     assert answer.status_code == 200
     assert body(answer) == PROXY
 
 
-def test_a_piece_of_another_version_is_the_whole(viewer: Client, served: Asset) -> None:
+def test_a_range_of_another_version_gets_the_whole_file(viewer: Client, served: Asset) -> None:
     answer = viewer.get(urls(served)[0], headers={"Range": "bytes=0-9", "If-Range": '"other"'})
     assert (answer.status_code, body(answer)) == (200, PROXY)
     same = viewer.get(urls(served)[0], headers={"Range": "bytes=0-9", "If-Range": answer["ETag"]})
@@ -178,14 +178,16 @@ def test_a_link_works_without_a_login_until_it_expires(
     link = link_to(served, "proxy.mp4")
     assert body(client.get(link)) == PROXY
     assert status(client, link.replace("proxy.mp4", "poster.jpg")) == 200
-    assert status(client, link.replace("proxy.mp4", "original-1")) == 404, "to watch, not to take away"
+    assert status(client, link.replace("proxy.mp4", "original-1")) == 404, (
+        "a link does not allow downloads of originals"
+    )
     late = time.time() + (settings.MEDIA_LINK_HOURS + 1) * 3600
     monkeypatch.setattr(signing.time, "time", lambda: late)
     assert status(client, link) == 404
 
 
-def test_a_link_cannot_be_bent(client: Client, served: Asset) -> None:
-    """A-09: neither to another asset nor with another signature, nor after it went to the trash."""
+def test_a_link_cannot_be_forged(client: Client, served: Asset) -> None:
+    """A-09: not for another asset, not with another signature; it ends when the asset goes to the trash."""
     link = link_to(served, "proxy.mp4")
     grant = link.split("/")[3]
     for bent in [grant[:-2] + "xx", "x" + grant, signing.dumps({"asset": served.pk}, salt="other"), "", "a:b:c"]:
@@ -202,10 +204,10 @@ def test_a_withdrawn_clip_is_not_shown_by_link(client: Client, served: Asset) ->
     assert status(client, link) == 404
 
 
-def test_a_live_playlist_is_for_who_may_see_the_booking(
+def test_a_live_playlist_needs_permission_for_the_booking(
     viewer: Client, stranger: Client, client: Client, served: Asset, monkeypatch: Any, project: Any
 ) -> None:
-    """A-09: playlist and segments of a recording that runs."""
+    """A-09: playlist and segments of a running recording."""
     from assets.views import media
     from nodes.models import Node, Workload
     from nodes.workloads.media_worker_client import Reply
@@ -239,12 +241,12 @@ def test_a_live_playlist_is_for_who_may_see_the_booking(
     assert viewer.get(f"/media/live/booking-{booking.pk}/index.m3u8x").status_code == 404
 
 
-def test_what_is_deleted_is_not_there(viewer: Client, served: Asset) -> None:
+def test_media_of_a_deleted_asset_is_404(viewer: Client, served: Asset) -> None:
     Asset.objects.filter(pk=served.pk).update(state=Asset.State.DELETED)
     assert [status(viewer, url) for url in urls(served)] == [404] * 4
 
 
-def test_a_file_that_cannot_be_seen_is_404_not_500(viewer: Client, served: Asset, clip: Path) -> None:
+def test_a_missing_file_is_404_not_500(viewer: Client, served: Asset, clip: Path) -> None:
     clip.unlink()
     assert viewer.get(urls(served)[3]).status_code == 404
 

@@ -1,4 +1,4 @@
-"""Start and Stop by hand without a scheduler: the asset is made and follows its recording to the end."""
+"""Start and Stop by hand without a scheduler: the asset is created, updated and filed."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,12 +14,12 @@ from testing.waiting import wait_until
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
 
-def test_an_asset_exists_and_follows_without_any_scheduler(
+def test_an_asset_is_created_updated_and_filed_without_a_scheduler(
     recorder: Recorder, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A-01: followers of a booking are called by the buttons, too."""
+    """A-01: the followers of a booking are called without a scheduler, too."""
     assert "assets.library.live.follow" in settings.BOOKING_FOLLOWERS
-    monkeypatch.setattr(live, "SYNC", timedelta(0))  # sync at every step
+    monkeypatch.setattr(live, "SYNC", timedelta(0))  # copy at every step
 
     started = start_now(recorder, by="anna")
 

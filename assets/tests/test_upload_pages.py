@@ -35,10 +35,10 @@ def test_a_text_file_is_refused_on_the_page(operator: Client, project: Project) 
     work_off(imports.JOB)
     row = Import.objects.get()
     page = operator.get(reverse("admin:assets_import_change", args=[row.pk])).content.decode()
-    assert "notes.txt is not media that can be read" in page
+    assert "notes.txt is not readable media" in page
 
 
-def test_too_large_is_said_before_it_is_read(operator: Client, project: Project, settings: Any) -> None:
+def test_a_too_large_upload_is_refused_before_it_is_read(operator: Client, project: Project, settings: Any) -> None:
     """S-07: the size limit."""
     settings.UPLOAD_LIMIT_MB = 1
     upload = SimpleUploadedFile("big.ts", b"x" * (3 * 1024 * 1024))
@@ -63,7 +63,7 @@ def test_an_upload_needs_a_file_a_project_and_the_right(
     assert not Import.objects.exists()
 
 
-def test_an_upload_needs_the_token(project: Project, make_member: Any) -> None:
+def test_an_upload_needs_the_csrf_token(project: Project, make_member: Any) -> None:
     """S-02: although the limit is checked first."""
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_member(project, "operator"))

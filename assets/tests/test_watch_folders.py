@@ -1,4 +1,4 @@
-"""Watch folders: what is taken, what is left, and what happens to the files (A-06)."""
+"""Watch folders: which files are imported, and what happens to them afterwards (A-06)."""
 
 import os
 from datetime import timedelta
@@ -34,7 +34,7 @@ def look(folder: WatchFolder, seconds: float) -> int:
 
 @pytest.mark.django_db
 class TestWatching:
-    def test_a_file_is_taken_when_it_has_stopped_growing(self, watched: WatchFolder, file: Path) -> None:
+    def test_a_file_is_imported_when_it_has_stopped_growing(self, watched: WatchFolder, file: Path) -> None:
         """A-06: watch folder."""
         assert look(watched, 0) == 0
         with file.open("ab") as handle:
@@ -46,7 +46,7 @@ class TestWatching:
         row = Import.objects.get()
         assert (row.way, row.watch_folder) == (Import.Way.WATCH, watched)
 
-    def test_what_was_taken_is_put_aside(self, watched: WatchFolder, file: Path, incoming: Path) -> None:
+    def test_imported_and_refused_files_are_moved_aside(self, watched: WatchFolder, file: Path, incoming: Path) -> None:
         bad = incoming / "notes.txt"
         bad.write_text("no picture " * 50)
         look(watched, 0)
@@ -57,10 +57,10 @@ class TestWatching:
         assert not file.exists()
         assert look(watched, 60) == 0
 
-    def test_a_file_that_goes_on_growing_is_not_taken_for_a_whole_one(
+    def test_a_file_that_continues_to_grow_is_not_imported_incomplete(
         self, watched: WatchFolder, file: Path, incoming: Path
     ) -> None:
-        """A-06: its writer paused for longer than the folder waits. It stays where it is, and is taken later."""
+        """A-06: its writer paused for longer than settle_seconds. It stays in place and is imported later."""
         look(watched, 0)
         assert look(watched, 11) == 1
         with file.open("ab") as handle:
@@ -68,14 +68,14 @@ class TestWatching:
         work_off(imports.JOB)
         row = Import.objects.get()
         assert (row.state, file.exists()) == (State.REFUSED, True)
-        assert "changed after it was asked for" in row.error
+        assert "changed after its import was requested" in row.error
         look(watched, 20)
         assert look(watched, 31) == 1
         work_off(imports.JOB)
         assert Import.objects.filter(state=State.DONE).count() == 1
         assert (incoming / "imported" / file.name).exists()
 
-    def test_what_was_refused_and_put_aside_can_be_tried_again(self, watched: WatchFolder, incoming: Path) -> None:
+    def test_a_refused_file_that_was_moved_aside_can_be_tried_again(self, watched: WatchFolder, incoming: Path) -> None:
         bad = incoming / "notes.txt"
         bad.write_text("no picture " * 50)
         look(watched, 0)
@@ -87,8 +87,8 @@ class TestWatching:
         assert "notes.txt" in alert.text
         assert imports.again(row, now=database_now(), by="anna")
 
-    def test_what_is_put_aside_never_takes_the_place_of_another(self, watched: WatchFolder, incoming: Path) -> None:
-        """A-06: cards have files of the same name in their folders, and the refused one may be the only copy."""
+    def test_moving_aside_never_replaces_another_file(self, watched: WatchFolder, incoming: Path) -> None:
+        """A-06: memory cards have files with the same names, and the refused one may be the only copy."""
         for card in ("a", "b", "c"):
             (incoming / card).mkdir()
             (incoming / card / "CLIP0001.txt").write_text(f"no picture, card {card} " * 50)
@@ -98,10 +98,10 @@ class TestWatching:
         kept = {path.read_text()[:18] for path in (incoming / "refused").iterdir()}
         assert kept == {f"no picture, card {card}" for card in "abc"}
 
-    def test_a_file_that_is_dropped_again_is_looked_at_again(
+    def test_a_file_that_is_dropped_again_is_checked_again(
         self, watched: WatchFolder, file: Path, stored_clip: Path
     ) -> None:
-        """A copy that keeps its dates is another file all the same."""
+        """A copy that keeps its dates is still another file."""
         look(watched, 0)
         look(watched, 11)
         work_off(imports.JOB)
@@ -113,17 +113,17 @@ class TestWatching:
         work_off(imports.JOB)
         assert Import.objects.filter(state=State.DUPLICATE).count() == 1
 
-    def test_nobody_watches_what_is_another_projects(self, watched: WatchFolder, incoming: Path) -> None:
-        """S-01: not the folder, not one above it, not one inside it."""
+    def test_a_folder_of_another_project_cannot_be_watched(self, watched: WatchFolder, incoming: Path) -> None:
+        """S-01: neither the folder nor a subfolder."""
         from station.models import Project
 
         sport = Project.objects.create(name="Sport", slug="sport")
         for path in (incoming, incoming / "sport"):
-            with pytest.raises(ValidationError, match="Another project watches"):
+            with pytest.raises(ValidationError, match="Another project already watches"):
                 WatchFolder(name="Theirs", project=sport, path=str(path)).full_clean(exclude=["path"])
         WatchFolder(name="Ours", project=watched.project, path=str(incoming / "more")).full_clean()
 
-    def test_hidden_half_and_linked_files_are_left_alone(
+    def test_hidden_incomplete_and_linked_files_are_ignored(
         self, watched: WatchFolder, incoming: Path, tmp_path: Path
     ) -> None:
         (incoming / ".hidden.ts").write_bytes(b"x")
@@ -134,7 +134,7 @@ class TestWatching:
         look(watched, 0)
         assert look(watched, 60) == 0
 
-    def test_a_name_nobody_can_write_down_stops_no_other(
+    def test_a_file_with_an_unusable_name_does_not_stop_the_others(
         self, watched: WatchFolder, file: Path, incoming: Path
     ) -> None:
         Path(os.fsdecode(os.fsencode(incoming) + b"/\xdcbung.ts")).write_bytes(b"x")
@@ -143,7 +143,7 @@ class TestWatching:
         watched.refresh_from_db()
         assert "bung.ts" in watched.error
 
-    def test_what_is_left_in_place_is_taken_once(self, watched: WatchFolder, file: Path) -> None:
+    def test_a_file_left_in_place_is_imported_once(self, watched: WatchFolder, file: Path) -> None:
         WatchFolder.objects.update(afterwards=WatchFolder.Afterwards.LEAVE)
         assert [look(watched, seconds) for seconds in (0, 11, 22, 33)] == [0, 1, 0, 0]
         work_off(imports.JOB)
@@ -151,19 +151,19 @@ class TestWatching:
         watched.refresh_from_db()
         assert [mark for *_, mark in watched.seen.values()] == ["taken"]
 
-    def test_a_folder_that_is_gone_is_said(self, watched: WatchFolder, incoming: Path) -> None:
+    def test_a_missing_folder_is_reported(self, watched: WatchFolder, incoming: Path) -> None:
         incoming.rmdir()
         assert look(watched, 0) == 0
         watched.refresh_from_db()
         assert "No such file" in watched.error
 
-    def test_only_folders_inside_of_the_roots(self, project: Any, incoming: Path) -> None:
+    def test_only_folders_inside_the_roots(self, project: Any, incoming: Path) -> None:
         """S-04"""
         for path in ["/etc", f"{incoming}/../x", "relative"]:
             with pytest.raises(ValidationError):
                 WatchFolder(name="x", project=project, path=path).full_clean()
 
-    def test_the_leader_has_it_looked_at_every_few_seconds(self, watched: WatchFolder) -> None:
+    def test_the_leader_queues_a_check_every_few_seconds(self, watched: WatchFolder) -> None:
         now = database_now()
         assert watch_folders.step(Term(), now) == now + timedelta(seconds=watch_folders.LOOK_SECONDS)
         assert Run.objects.filter(job__name=watch_folders.JOB).count() == 1

@@ -1,1 +1,1 @@
-"""What the library answers over HTTP beside the admin."""
+"""HTTP views of the library outside the admin's change pages."""

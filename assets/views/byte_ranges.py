@@ -1,4 +1,4 @@
-"""Sending files to browsers and players: whole or in ranges, by us or by the web server in front of us."""
+"""Sends files to browsers and players, whole or in byte ranges, directly or through the web server."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _RANGE = re.compile(r"^bytes=([0-9]{0,18})-([0-9]{0,18})$")
 
 
 def send(request: HttpRequest, path: Path, content_type: str, *, download_as: str = "") -> HttpResponseBase:
-    """A-09: the file, or the part of it that was asked for. The caller has checked the right to it."""
+    """A-09: send the file, or the requested range. The caller checks the permission."""
     found = path.stat()
     etag = f'"{found.st_size:x}-{found.st_mtime_ns:x}"'
     response = _accelerated(path) or _sent_by_us(request, path, found, etag)
@@ -31,7 +31,7 @@ def send(request: HttpRequest, path: Path, content_type: str, *, download_as: st
 
 
 def _accelerated(path: Path) -> HttpResponse | None:
-    """Behind nginx we only say which file; it sends it, ranges included."""
+    """Behind nginx: name the file, and nginx sends it, ranges included."""
     if not settings.MEDIA_ACCEL_PREFIX:
         return None
     root = Path(settings.RECORDINGS_DIR).resolve()
@@ -45,7 +45,7 @@ def _sent_by_us(request: HttpRequest, path: Path, found: os.stat_result, etag: s
     if request.headers.get("If-None-Match") == etag:
         return HttpResponse(status=304)
     wanted = request.headers.get("Range", "")
-    # What is no single range of bytes is to be ignored, says RFC 9110; several at once nobody needs here.
+    # RFC 9110: an unsupported Range header is ignored. Several ranges at once are not supported.
     if not _RANGE.match(wanted.strip()) or not _is_same(request, found, etag):
         whole = FileResponse(path.open("rb"))
         whole.headers["Content-Length"] = str(found.st_size)
@@ -59,7 +59,7 @@ def _sent_by_us(request: HttpRequest, path: Path, found: os.stat_result, etag: s
 
 
 def _is_same(request: HttpRequest, found: os.stat_result, etag: str) -> bool:
-    """If-Range: a piece of another version is worse than the whole."""
+    """If-Range: send the whole file if the requested range is of another version."""
     condition = request.headers.get("If-Range")
     if not condition:
         return True
@@ -74,7 +74,7 @@ def parse_range(text: str, size: int) -> tuple[int, int] | None:
     if matched is None or not any(matched.groups()):
         return None
     first, last = matched.groups()
-    if not first:  # the last so many bytes
+    if not first:  # a suffix range: the last bytes
         count = int(last)
         return (max(0, size - count), size - 1) if count and size else None
     start, end = int(first), min(int(last), size - 1) if last else size - 1

@@ -1,7 +1,7 @@
-"""Media for people with the right to it, and for nobody else: posters, proxies, originals, live playlists (A-09).
+"""Serves media to users with permission: posters, proxies, originals, live playlists (A-09).
 
-Names are fixed or numbers, so nothing a browser sends becomes a path. What somebody may not see is not there: 404, the
-same as what does not exist.
+File names are fixed or numbers, so nothing that a browser sends becomes a path. Media without permission are 404, the
+same as media that do not exist.
 """
 
 import re
@@ -40,7 +40,7 @@ SALT = "assets.media"
 
 
 def visible_asset(request: HttpRequest, pk: int) -> Asset:
-    """404 for what is not there, what is deleted, and what belongs to others; for strangers, too."""
+    """The asset, or 404 if it does not exist, is deleted, or the user may not see it."""
     rows = only_visible(Asset.objects.all(), request.user, "assets.view_asset")
     asset = rows.exclude(state=Asset.State.DELETED).filter(pk=pk).first()
     if asset is None:
@@ -56,14 +56,14 @@ def product(request: HttpRequest, pk: int, name: str) -> HttpResponseBase:
 
 @require_safe
 def original(request: HttpRequest, pk: int, number: int) -> HttpResponseBase:
-    """One file of it as it was recorded, to take away."""
+    """One original file of an asset, as a download."""
     return _send_original(request, visible_asset(request, pk), number)
 
 
 @never_cache
 @require_safe
 def live(request: HttpRequest, pk: int, name: str) -> HttpResponseBase:
-    """The moving preview of a running recording: playlist and segments, each asked for with the same right."""
+    """The video preview of a running recording: playlist and segments, each with the same permission check."""
     rows = only_visible(Booking.objects.all(), request.user, "scheduling.view_booking")
     booking = rows.filter(pk=pk).first()
     if booking is None:
@@ -74,17 +74,17 @@ def live(request: HttpRequest, pk: int, name: str) -> HttpResponseBase:
 @never_cache
 @require_safe
 def linked(request: HttpRequest, grant: str, name: str) -> HttpResponseBase:
-    """For players that cannot log in: the grant in the path says what, and for how long."""
+    """For players that cannot log in: the signed grant in the path names the asset and expires."""
     asset = _granted(grant)
     if LIVE_NAME.match(name):
         if asset.booking is None:
-            raise Http404("It is not live.")
+            raise Http404("The asset is not live.")
         return _send_live(asset.booking, name)
     return _send_product(request, asset, name)
 
 
 def link_to(asset: Asset, name: str) -> str:
-    """A link that works without a login until it expires. Segments of a playlist lie beside it."""
+    """A link that works without a login until it expires. The segments of a playlist have the same base address."""
     grant = signing.dumps({"asset": asset.pk}, salt=SALT)
     return reverse("media-linked", args=[grant, name])
 
@@ -95,7 +95,7 @@ def _is_linkable(asset: Asset) -> bool:
 
 @action("link", "Link for a player", permission="assets.operate_asset", when=_is_linkable)
 def make_link(asset: Asset, *, now: datetime, by: str, base: str) -> Outcome:
-    """The link itself is for the person alone: whoever has it can watch."""
+    """The link is shown once and not logged: anyone who has it can watch."""
     name = "index.m3u8" if asset.state == Asset.State.LIVE else locations.PROXY
     hours = settings.MEDIA_LINK_HOURS
     return done(f"{asset}: the link works for {hours} hours.", shown_once=urljoin(base, link_to(asset, name)))
@@ -103,10 +103,10 @@ def make_link(asset: Asset, *, now: datetime, by: str, base: str) -> Outcome:
 
 def _granted(grant: str) -> Asset:
     try:
-        told = signing.loads(grant, salt=SALT, max_age=settings.MEDIA_LINK_HOURS * 3600)
-        pk = int(told["asset"])
+        granted = signing.loads(grant, salt=SALT, max_age=settings.MEDIA_LINK_HOURS * 3600)
+        pk = int(granted["asset"])
     except (signing.BadSignature, KeyError, TypeError, ValueError) as error:
-        raise Http404("This link is not valid, or no longer.") from error
+        raise Http404("This link is invalid or has expired.") from error
     asset = Asset.objects.there().filter(pk=pk, withdrawn_at=None).first()
     if asset is None:
         raise Http404("There is no such asset.")
@@ -116,7 +116,7 @@ def _granted(grant: str) -> Asset:
 def _send_product(request: HttpRequest, asset: Asset, name: str) -> HttpResponseBase:
     path = locations.product(asset.pk, name)
     if path is None:
-        raise Http404("That is not made yet.")
+        raise Http404("This file does not exist yet.")
     return byte_ranges.send(request, path, TYPES[path.suffix])
 
 
@@ -137,11 +137,11 @@ def _send_live(booking: Booking, name: str) -> HttpResponseBase:
         raise Http404("There is no such file.")
     workload = workloads.latest(booking.owner)
     if workload is None or workload.is_over:
-        raise Http404("It is not live.")
+        raise Http404("The recording is not live.")
     try:
         reply = fetch_preview(workload, name)
     except WorkerSilent as error:
-        raise Http404("Its worker does not answer.") from error
+        raise Http404("The media worker does not answer.") from error
     if reply.status != 200:
         raise Http404("There is no picture yet.")
     return HttpResponse(reply.body, content_type=TYPES[Path(name).suffix])

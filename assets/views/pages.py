@@ -1,4 +1,4 @@
-"""Pages of the library beside its lists: bringing media in, and what retention would let go."""
+"""Pages of the library: Import media, and Upcoming deletions."""
 
 import os
 import tempfile
@@ -36,7 +36,7 @@ MEGABYTE = 1024 * 1024
 
 
 class LimitedUpload(TemporaryFileUploadHandler):
-    """To a file on the disk the library lies on, and never more than the limit, whatever the browser said."""
+    """Writes uploads to the library's disk, and stops at the limit whatever size the browser announced."""
 
     def __init__(self, request: HttpRequest | None = None) -> None:
         super().__init__(request)
@@ -44,7 +44,7 @@ class LimitedUpload(TemporaryFileUploadHandler):
 
     def new_file(self, *args: Any, **kwargs: Any) -> None:
         super().new_file(*args, **kwargs)
-        self.file.close()  # Django's own lies in the system's temp folder, which may be small or in memory
+        self.file.close()  # Django's own file is in the system's temp folder, which may be small or in memory
         folder = imports_dir() / imports.UPLOADS
         folder.mkdir(parents=True, exist_ok=True)
         self.file.file = tempfile.NamedTemporaryFile(dir=folder, prefix=".incoming-")  # noqa: SIM115
@@ -77,7 +77,7 @@ def import_media(request: HttpRequest) -> HttpResponse:
         limit = settings.UPLOAD_LIMIT_MB * MEGABYTE + MEGABYTE  # the form around the file
         size = int(request.META.get("CONTENT_LENGTH") or 0)
         if size > limit:
-            text = f"The file is larger than {settings.UPLOAD_LIMIT_MB} MB. Use a watch folder for it."
+            text = f"The upload is larger than {settings.UPLOAD_LIMIT_MB} MB. Use a watch folder instead."
             return _show(request, UploadForm(request), text, status=413)
         try:
             check_room(size)
@@ -106,15 +106,15 @@ def _import_media(request: HttpRequest) -> HttpResponse:
 
 
 def take_upload(upload: UploadedFile, project: Project, by: str) -> Import:
-    """Put it where the run finds it, in a folder of its own, under a name of ours."""
+    """Store the upload in its own folder under a fixed name, and queue its import."""
     folder = imports_dir() / imports.UPLOADS / uuid.uuid4().hex
     folder.mkdir(parents=True)
     path = folder / "upload"
     stored: Any = upload.file
     stored.flush()
-    os.link(stored.name, path)  # its first name goes when the request ends
+    os.link(stored.name, path)  # Django deletes the first name when the request ends
     row = bring(project, by=by, path=path, way=Import.Way.UPLOAD, name=str(upload.name or "upload")).target
-    assert isinstance(row, Import)  # the folder is new, so this file was never asked for
+    assert isinstance(row, Import)  # the folder is new, so this file was not requested before
     return row
 
 
@@ -132,7 +132,7 @@ def _show(request: HttpRequest, form: UploadForm, error: str = "", status: int =
 @staff_member_required
 @require_safe
 def what_goes(request: HttpRequest) -> HttpResponse:
-    """A dry run of retention for the coming week, and what leaves the trash when."""
+    """A dry run of retention for the coming week, and when assets in the trash are deleted."""
     if not request.user.has_perm("assets.view_asset"):
         raise PermissionDenied
     now = database_now()

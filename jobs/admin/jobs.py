@@ -1,4 +1,4 @@
-"""Jobs: when each runs next and how it went last; pause, resume, run now, fill in. And the job workers."""
+"""Admin pages of jobs (next run, last result; run now, pause, resume, fill in) and of job workers."""
 
 from typing import Any
 
@@ -36,8 +36,8 @@ class JobAdmin(Operated, StationAdmin):
         Button(
             controls.run_now,
             "play_arrow",
-            "Run it now?",
-            "Once, whatever its plan, also while it is paused. Its next planned time stays.",
+            "Run this job now?",
+            "It runs once, outside its schedule and even while it is paused. Its next planned time does not change.",
             submit="Run",
             variant=ActionVariant.PRIMARY,
             goes_to_target=True,
@@ -46,13 +46,13 @@ class JobAdmin(Operated, StationAdmin):
             controls.pause,
             "pause",
             "Pause this job?",
-            "None of its runs starts until it is resumed. A run that has begun continues.",
+            "No run of this job starts until it is resumed. A run that has already started continues.",
         ),
         Button(
             controls.resume,
             "play_circle",
             "Resume this job?",
-            "It continues where it stood and catches up as its declaration says.",
+            "It continues from where it was paused. Missed runs are caught up as the job's declaration says.",
         ),
     ]
     bulk_actions = [BulkAction(controls.pause, "paused"), BulkAction(controls.resume, "resumed")]
@@ -62,9 +62,9 @@ class JobAdmin(Operated, StationAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         times = TIMES.get(obj.trigger, []) if obj else []
         shown = ["name", "title", "state_shown", "words", "next_shown", "last_shown", "runs_link"]
-        described = "What you change here survives the next deploy."
+        described = "Changes made here are kept when a new version is deployed."
         sets: list[Any] = [(None, {"fields": shown})]
-        return [*sets, ("Its times", {"fields": times, "description": described})] if times else sets
+        return [*sets, ("Schedule", {"fields": times, "description": described})] if times else sets
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return with_figures(super().get_queryset(request))
@@ -73,7 +73,7 @@ class JobAdmin(Operated, StationAdmin):
         return False  # jobs are declared in code
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False  # their history stays
+        return False  # a job's history is kept
 
     def save_model(self, request: HttpRequest, obj: Job, form: Any, change: bool) -> None:
         if form.changed_data:
@@ -81,9 +81,9 @@ class JobAdmin(Operated, StationAdmin):
         super().save_model(request, obj, form, change)
         if form.changed_data:
             registration.aim_anew(obj, database_now())
-            messages.info(request, f"{obj} runs {obj.in_words} from now on.")
+            messages.info(request, f"{obj} now runs {obj.in_words}.")
 
-    # --- what is shown ---
+    # --- columns and fields ---
 
     @display(description="State")
     def state_shown(self, obj: Job) -> SafeString:
@@ -114,7 +114,7 @@ class JobAdmin(Operated, StationAdmin):
         url = f"{reverse('admin:jobs_run_changelist')}?job__id__exact={obj.pk}"
         return format_html('<a class="text-link" href="{}">All runs of this job</a>', url)
 
-    # --- the one button that is only a link ---
+    # --- a button that is only a link ---
 
     def has_backfill_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         job = obj if isinstance(obj, Job) else self.get_queryset(request).filter(pk=obj).first()
@@ -123,7 +123,7 @@ class JobAdmin(Operated, StationAdmin):
 
     @action(description="Fill in …", icon="history", permissions=["backfill"], url_path="backfill")
     def backfill(self, request: HttpRequest, object_id: int) -> HttpResponse:
-        """Only leads to the page that asks which span; nothing happens yet."""
+        """Open the page that asks for the period. Nothing is queued yet."""
         return redirect("job-backfill", pk=object_id)
 
 
@@ -147,7 +147,7 @@ class JobWorkerAdmin(ReadOnlyAdmin):
             return stamp(obj.heartbeat_at)
         return f"{spoken(max(0.0, (database_now() - obj.heartbeat_at).total_seconds()))} ago"
 
-    @display(description="Runs now")
+    @display(description="Running now")
     def running_shown(self, obj: JobWorker) -> int:
         return Run.objects.filter(state=State.RUNNING, worker_ref=obj.pk).count()
 

@@ -1,4 +1,4 @@
-"""Runs: what is waiting, running and done, with progress, errors, retry and cancel."""
+"""Admin pages of runs: waiting, running and finished, with progress, errors, cancel and retry."""
 
 import json
 from typing import Any
@@ -25,13 +25,13 @@ State = Run.State
 
 
 class FaultFilter(admin.SimpleListFilter):
-    """Failures of the work apart from deaths of workers (J-17)."""
+    """Separates failures of the work from failures of job workers (J-17)."""
 
-    title = "what went wrong"
+    title = "failure"
     parameter_name = "fault"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("work", "the work failed"), ("worker", "its worker died or went silent")]
+        return [("work", "the work failed"), ("worker", "the job worker died or stopped responding")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Run]) -> QuerySet[Run]:
         if self.value() == "work":
@@ -59,23 +59,23 @@ class RunAdmin(Operated, ReadOnlyRights, StationAdmin):
             controls.cancel,
             "cancel",
             "Cancel this run?",
-            "A run that waits never starts; a run that has begun is told to stop.",
-            submit="Cancel it",
+            "A waiting run will not start. A run that has already started is asked to stop.",
+            submit="Cancel run",
             variant=ActionVariant.DANGER,
         ),
         Button(
             controls.retry,
             "refresh",
-            "Try it again?",
-            "Now, with a fresh count of attempts. Its errors stay on record.",
+            "Retry this run?",
+            "It is queued now, with its full number of attempts. Its earlier errors are kept.",
         ),
     ]
     bulk_actions = [BulkAction(controls.cancel, "cancelled"), BulkAction(controls.retry, "queued again")]
     fieldsets = [
         (None, {"fields": ["job", "scope", "now", "trigger", "requested_by", "owner", "key", "priority"]}),
         ("When", {"fields": ["planned_at", "run_at", "created_at", "claimed_at", "finished_at", "took_shown"]}),
-        ("How it went", {"fields": ["attempt_shown", "worker_name", "fault", "errors_shown", "result_shown"]}),
-        ("What it was told", {"fields": ["payload_shown"]}),
+        ("Outcome", {"fields": ["attempt_shown", "worker_name", "fault", "errors_shown", "result_shown"]}),
+        ("Input", {"fields": ["payload_shown"]}),
     ]
     readonly_fields = ["now", "took_shown", "attempt_shown", "fault", "errors_shown", "result_shown", "payload_shown"]
 
@@ -89,7 +89,7 @@ class RunAdmin(Operated, ReadOnlyRights, StationAdmin):
 
     @display(description="Now")
     def now(self, obj: Run) -> SafeString:
-        """Asked again every second or two while it is not over."""
+        """State and progress; the page refreshes this every two seconds until the run is over."""
         inner = render_to_string("jobs/run_now.html", run_context(obj))
         return format_html('<div id="run-now">{}</div>', mark_safe(inner))
 
@@ -126,7 +126,7 @@ class RunAdmin(Operated, ReadOnlyRights, StationAdmin):
     def attempt_shown(self, obj: Run) -> str:
         return f"{obj.attempt} of {obj.attempts_allowed + obj.attempts_forgiven}"
 
-    @display(description="Every error")
+    @display(description="All errors")
     def errors_shown(self, obj: Run) -> SafeString | str:
         if not obj.errors:
             return "–"

@@ -1,1 +1,1 @@
-"""Jobs as code declares them: triggers, payloads, what a handler is given, and the rows that mirror them."""
+"""Jobs as declared in code: triggers, payloads, the handler's context, and the rows that mirror them."""

@@ -1,4 +1,4 @@
-"""Declaring a job: `@job(...)` over a function makes it known, with everything checked when the module is imported.
+"""Declaring a job: `@job(...)` on a function registers it. The declaration is checked when the module is imported.
 
     @job("assets.probe", payload=ProbeOrder, isolation="process", timeout_seconds=600)
     def probe(run: RunContext, order: ProbeOrder) -> dict[str, Any]: ...
@@ -21,12 +21,12 @@ DAY = 86400.0
 
 
 class BadJob(Exception):
-    """A declaration that cannot be right: a bug found at import."""
+    """An invalid declaration: a bug found at import."""
 
 
 @dataclass(frozen=True)
 class CatchUp:
-    """What to do about fires that were missed: only the latest, or every one, oldest first, within a window (J-05)."""
+    """How missed fire times are caught up: only the latest, or each within a window, oldest first (J-05)."""
 
     mode: Literal["latest", "every"] = "latest"
     window_seconds: float = DAY
@@ -35,7 +35,7 @@ class CatchUp:
 
 @dataclass(frozen=True)
 class Keep:
-    """How long finished runs stay: by default as long as an audit needs them (J-22)."""
+    """How long finished runs are kept (J-22)."""
 
     succeeded_seconds: float = 14 * DAY
     failed_seconds: float = 14 * DAY
@@ -46,29 +46,29 @@ MINOR = Keep(succeeded_seconds=DAY, failed_seconds=3 * DAY)
 
 @dataclass(frozen=True)
 class JobSpec:
-    """Everything the code says about one job."""
+    """The declaration of one job."""
 
     name: str
     handler: Handler
     title: str = ""
-    # None: only what is queued.
+    # None: runs only when queued.
     when: When | None = None
     payload: type[Any] | None = None
     scopes: Callable[[], Iterable[str]] | None = None
     catch_up: CatchUp = field(default_factory=CatchUp)
-    # "thread": light and cooperative. "process": may hang, crash or eat memory; is killed when its time is up.
+    # "thread": light and cooperative. "process": may hang, crash or use much memory; is killed at its time limit.
     isolation: Literal["thread", "process"] = "thread"
     timeout_seconds: float = 60.0
     heartbeat_seconds: float = 5.0
-    # Without a heartbeat for so long, its worker is taken for dead.
+    # Without a heartbeat for this long, the job worker is considered dead.
     lease_seconds: float = 90.0
-    # Whatever the worker says: a run that is still there after so long is taken away from it.
+    # Hard limit: a run that is still running after this long is taken away, whatever its job worker reports.
     stale_seconds: float = 0.0
     attempts: int = 3
     backoff_seconds: tuple[float, ...] = (5.0, 30.0, 120.0)
-    # May it run again when nobody knows how far a lost one got? If not, it never does.
+    # May it run again when it is not known how far a lost attempt got? If False, it is never repeated.
     is_reentrant: bool = True
-    # How many at once in the whole fleet (0: no limit), and whether two of one scope may overlap.
+    # Runs at a time in the whole fleet (0: no limit), and whether two runs of one scope may overlap.
     concurrency: int = 0
     is_exclusive: bool = False
     memory_mb: int = 0
@@ -80,7 +80,7 @@ class JobSpec:
 
     @property
     def is_limited(self) -> bool:
-        """Claims of such a job go one after the other, because they have to count."""
+        """Claims of such a job are serialised, because they count running runs."""
         return bool(self.concurrency) or self.is_exclusive
 
     @property
@@ -92,17 +92,17 @@ class JobSpec:
         return timedelta(seconds=self.stale_seconds)
 
     def backoff(self, attempt: int) -> timedelta:
-        """The pause after the attempt of that number."""
+        """The pause after this attempt (1 is the first)."""
         waits = self.backoff_seconds or (0.0,)
         return timedelta(seconds=waits[min(attempt, len(waits)) - 1])
 
 
 class Registry:
-    """The jobs this process knows."""
+    """The jobs declared in this process."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobSpec] = {}
-        # Grows with every change, so that the planner sees a late one in its next turn.
+        # Increases with every change, so that the planner notices a job declared later in its next turn.
         self.version = 0
 
     def add(self, spec: JobSpec) -> JobSpec:
@@ -132,7 +132,7 @@ def job(name: str, **options: Any) -> Callable[[Handler], Handler]:
         summary = (handler.__doc__ or "").strip().partition("\n")[0]
         given: dict[str, Any] = {"title": summary[:120], **options}
         given.setdefault("stale_seconds", given.get("timeout_seconds", JobSpec.timeout_seconds) * 1.5 + 60)
-        # What fires by itself does not overlap itself unless it says so; what is queued may.
+        # A job with a schedule is exclusive by default; a job that is only queued is not.
         given.setdefault("is_exclusive", given.get("when") is not None)
         try:
             registry.add(JobSpec(name=name, handler=handler, **given))
@@ -152,12 +152,12 @@ def by_cron(expression: str, zone: str) -> Cron:
 
 
 def check(spec: JobSpec) -> None:
-    """J-02: what cannot work is said at import, not at night."""
+    """J-02: an invalid declaration is refused at import, not when the job is due."""
     rules = {
-        "its name must be words of a-z, 0-9 and _ with dots between": bool(NAME.match(spec.name))
+        "the name must be words of a-z, 0-9 and _, separated by dots": bool(NAME.match(spec.name))
         and len(spec.name) <= 60,
-        "it needs a function": callable(spec.handler),
-        "isolation is thread or process": spec.isolation in {"thread", "process"},
+        "the handler must be a function": callable(spec.handler),
+        "isolation must be thread or process": spec.isolation in {"thread", "process"},
         "timeout_seconds must be positive": spec.timeout_seconds > 0,
         "stale_seconds must be more than timeout_seconds": spec.stale_seconds > spec.timeout_seconds,
         "heartbeat_seconds must be between 0 and stale_seconds": 0 < spec.heartbeat_seconds < spec.stale_seconds,
@@ -165,12 +165,13 @@ def check(spec: JobSpec) -> None:
         "attempts must be at least 1": spec.attempts >= 1,
         "backoff_seconds must not be negative": all(wait >= 0 for wait in spec.backoff_seconds),
         "concurrency must not be negative": spec.concurrency >= 0,
-        "catch_up is latest or every, within a window, some per turn": spec.catch_up.mode in {"latest", "every"}
+        "catch_up must be latest or every, with a positive window and per_turn": spec.catch_up.mode
+        in {"latest", "every"}
         and spec.catch_up.window_seconds > 0
         and spec.catch_up.per_turn >= 1,
         "payload must be a dataclass": spec.payload is None or dataclasses.is_dataclass(spec.payload),
-        "what fires by itself has no payload of its own": spec.when is None or spec.payload is None,
-        "scopes are for jobs that fire by themselves": spec.scopes is None or spec.when is not None,
+        "a job with a schedule cannot have a payload": spec.when is None or spec.payload is None,
+        "scopes need a schedule": spec.scopes is None or spec.when is not None,
     }
     broken = [rule for rule, holds in rules.items() if not holds]
     if broken:

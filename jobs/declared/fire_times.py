@@ -1,4 +1,4 @@
-"""When a job fires: pure functions of its trigger and a moment. A grid, or cron in a zone; never backwards."""
+"""When a job is due: pure functions of its trigger (a fixed interval, or cron in a time zone) and a moment."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ ORIGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Every:
-    """On a grid of so many seconds from midnight UTC 1970, each point delayed by so much."""
+    """A fixed interval, counted from midnight UTC 1970-01-01, plus a delay."""
 
     seconds: float
     delay_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.seconds >= 0.1 or not self.delay_seconds >= 0:
-            raise ValueError("every: at least a tenth of a second, and no negative delay")
+            raise ValueError("every: the interval must be at least 0.1 s, and the delay must not be negative")
 
     def after(self, moment: datetime) -> Iterator[datetime]:
-        """Fires strictly after a moment. Whole microseconds, so that a grid point is always the same instant."""
+        """Fire times strictly after a moment, in whole microseconds, so that each is always the same instant."""
         step, delay = timedelta(seconds=self.seconds), timedelta(seconds=self.delay_seconds)
         number = (moment - ORIGIN - delay) // step + 1
         while True:
@@ -31,14 +31,14 @@ class Every:
             number += 1
 
     def latest(self, earliest: datetime, moment: datetime) -> datetime:
-        """The last fire not after `moment`; `earliest` is known to be one."""
+        """The last fire time not after `moment`. `earliest` must be a fire time."""
         step = timedelta(seconds=self.seconds)
         return max(earliest, _last(self.after(max(earliest, moment - step - step)), moment) or earliest)
 
 
 @dataclass(frozen=True)
 class Cron:
-    """Five plain fields, in a zone, resolved as schedules are: a repeated hour once, a jumped time at the jump."""
+    """Five-field cron in a time zone. Like in schedules, a repeated hour fires once, a skipped time at the change."""
 
     expression: str
     zone: str
@@ -56,7 +56,7 @@ class Cron:
                 yield fire
 
     def latest(self, earliest: datetime, moment: datetime) -> datetime:
-        """The last fire not after `moment`; `earliest` is known to be one. Looks back in growing strides."""
+        """The last fire time not after `moment`. `earliest` must be a fire time. Searches back in growing steps."""
         stride = timedelta(hours=1)
         while moment - stride > earliest:
             found = _last(self.after(moment - stride), moment)
@@ -79,12 +79,12 @@ def _last(fires: Iterator[datetime], moment: datetime) -> datetime | None:
 
 
 def first_after(when: When, moment: datetime) -> datetime | None:
-    """None if the calendar never has one."""
+    """None if there is no such time."""
     return next(when.after(moment), None)
 
 
 def between(when: When, earliest: datetime, latest: datetime, limit: int) -> list[datetime]:
-    """Fires from `earliest` to `latest`, both included, oldest first, at most so many."""
+    """At most `limit` fire times from `earliest` to `latest`, both included, oldest first."""
     fires = when.after(earliest - timedelta(microseconds=1))
     found = []
     for fire in islice(fires, limit):

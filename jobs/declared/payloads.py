@@ -1,4 +1,4 @@
-"""What is queued for a handler: a dataclass on both ends, plain JSON in between, checked at both."""
+"""The payload of a run: a dataclass for caller and handler, stored as JSON, checked when written and when read."""
 
 import dataclasses
 import json
@@ -12,11 +12,11 @@ LIMIT_BYTES = 256 * 1024
 
 
 class BadPayload(Refusal, ValueError):
-    """It does not fit the handler's dataclass; the text says where."""
+    """The payload does not fit the handler's dataclass; the text says where."""
 
 
 def dump(payload: Any, kind: type[Any] | None) -> Any:
-    """As JSON can hold it, or BadPayload. A mapping is taken for the dataclass's fields."""
+    """The payload as plain JSON data, or BadPayload. A mapping is read as the dataclass's fields."""
     if kind is None:
         if payload is not None:
             raise BadPayload("This job takes no payload.")
@@ -24,14 +24,14 @@ def dump(payload: Any, kind: type[Any] | None) -> Any:
     if isinstance(payload, dict):
         payload = load(payload, kind)
     if not isinstance(payload, kind):
-        raise BadPayload(f"A {kind.__name__} is needed, not {type(payload).__name__}.")
+        raise BadPayload(f"The payload must be {kind.__name__}, not {type(payload).__name__}.")
     plain = json.loads(_text(dataclasses.asdict(payload)))
-    load(plain, kind)  # what cannot be read back must not be stored
+    load(plain, kind)  # refuse a payload that cannot be read back
     return plain
 
 
 def load(stored: Any, kind: type[Any] | None) -> Any:
-    """The dataclass from what is stored, or BadPayload."""
+    """The dataclass from its stored JSON, or BadPayload."""
     if kind is None:
         if stored is not None:
             raise BadPayload("This job takes no payload.")
@@ -40,20 +40,20 @@ def load(stored: Any, kind: type[Any] | None) -> Any:
 
 
 def dump_result(result: Any) -> Any:
-    """What a handler answered, if JSON can hold it."""
+    """The handler's result as plain JSON data, or BadPayload."""
     return json.loads(_text(result))
 
 
 def _text(value: Any) -> str:
     try:
         text = json.dumps(value, default=_moment, allow_nan=False, ensure_ascii=False)
-        text.encode()  # halves of characters, as in file names that are not UTF-8, are no text
+        text.encode()  # refuses lone surrogates, as in file names that are not UTF-8
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadPayload(f"JSON cannot hold this: {error}") from error
+        raise BadPayload(f"This cannot be stored as JSON: {error}") from error
     if len(text) > LIMIT_BYTES:
-        raise BadPayload(f"{len(text)} bytes are too many; {LIMIT_BYTES} are allowed.")
+        raise BadPayload(f"Too large: {len(text)} bytes; at most {LIMIT_BYTES} are allowed.")
     if "\\u0000" in text:
-        raise BadPayload("The database cannot hold a NUL character.")
+        raise BadPayload("The database cannot store a NUL character.")
     return text
 
 
@@ -89,9 +89,9 @@ def _read_plain(value: Any, kind: Any, where: str) -> Any:
         try:
             moment = datetime.fromisoformat(value)
         except (TypeError, ValueError):
-            raise BadPayload(f"{where} must be a moment like 2026-03-29T20:15:00+00:00.") from None
+            raise BadPayload(f"{where} must be a date and time like 2026-03-29T20:15:00+00:00.") from None
         if moment.tzinfo is None:
-            raise BadPayload(f"{where} must have a zone.")
+            raise BadPayload(f"{where} must have a time zone.")
         return moment
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -108,7 +108,7 @@ def _read_union(value: Any, kinds: tuple[Any, ...], where: str) -> Any:
             return _read(value, kind, where)
         except BadPayload:
             continue
-    raise BadPayload(f"{where} fits none of {', '.join(getattr(kind, '__name__', str(kind)) for kind in kinds)}.")
+    raise BadPayload(f"{where} matches none of {', '.join(getattr(kind, '__name__', str(kind)) for kind in kinds)}.")
 
 
 def _read_dataclass(value: Any, kind: type[Any], where: str) -> Any:
@@ -126,7 +126,7 @@ def _read_dataclass(value: Any, kind: type[Any], where: str) -> Any:
         if name not in given and each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
     ]
     if missing:
-        raise BadPayload(f"{where} lacks {', '.join(missing)}.")
+        raise BadPayload(f"{where} is missing {', '.join(missing)}.")
     try:
         return kind(**given)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The jobs in the code and the rows in the table: declared ones are written, gone ones stay with their history."""
+"""Keeps the job rows in step with the declared jobs. A job that is no longer declared keeps its row and history."""
 
 import logging
 from collections.abc import Mapping
@@ -22,19 +22,19 @@ TIMES = ("trigger", "cron", "zone", "every_seconds", "delay_seconds")
 
 
 def sync(now: datetime) -> None:
-    """J-02: upsert what is declared, retire what is gone. An operator's pause and her own times survive."""
+    """J-02: write every declared job, mark the others as not declared. Pauses and changed times are kept."""
     for spec in list(registry.jobs.values()):
         upsert(spec)
     gone = Job.objects.filter(is_declared=True).exclude(name__in=registry.jobs)
     for job in gone:
-        logger.info("A job is no longer in the code; its history stays. job=%s", job.name)
+        logger.info("A job is no longer in the code; its history is kept. job=%s", job.name)
     gone.update(is_declared=False)
     for job in Job.objects.filter(is_declared=True).exclude(trigger=Job.Trigger.QUEUE):
         place(job, now)
 
 
 def upsert(spec: JobSpec) -> Job:
-    """Write what the code says. Its times only if nobody gave it others, and the trigger is still the same kind."""
+    """Write the declaration to the row. Times that staff changed are kept while the kind of trigger is the same."""
     values = _values(spec)
     with transaction.atomic():
         job, _ = Job.objects.select_for_update(no_key=True).get_or_create(name=spec.name, defaults=values)
@@ -69,10 +69,10 @@ def _values(spec: JobSpec) -> dict[str, Any]:
 
 
 def place(job: Job, now: datetime) -> None:
-    """One cursor per scope (J-03). A new one begins with its next fire: nothing is filled in by itself (J-05)."""
+    """One cursor per scope (J-03). A new one starts at the next fire time: past runs are not made up (J-05)."""
     spec = registry.get(job.name)
     if spec is None:
-        return  # another process knows it, this one does not
+        return  # declared in another process, not in this one
     try:
         when = job.when
         upcoming = fire_times.first_after(when, now) if when else None
@@ -84,8 +84,8 @@ def place(job: Job, now: datetime) -> None:
         if upcoming is not None:
             _place(job, scopes, upcoming)
     except (OperationalError, InterfaceError):
-        raise  # the database is away: that is no fault of the job
-    except Exception as error:  # noqa: BLE001  a provider's fault hurts this job only; its known scopes go on
+        raise  # the database is unavailable: not an error of the job
+    except Exception as error:  # noqa: BLE001  a failing provider affects this job only; its known scopes continue
         note_trouble(job, error, now, is_plannable=True)
         return
     _note_good(job, now)
@@ -95,7 +95,7 @@ def _note_good(job: Job, now: datetime) -> None:
     if job.plan_error or not job.is_plannable:
         Job.objects.filter(pk=job.pk).update(plan_error="", is_plannable=True)
         job.plan_error, job.is_plannable = "", True
-        resolve_alert(f"job:{job.name}", now=now, note="it can be planned again")
+        resolve_alert(f"job:{job.name}", now=now, note="the job can be planned again")
 
 
 def _place(job: Job, scopes: set[str], upcoming: datetime) -> None:
@@ -115,9 +115,9 @@ def _place(job: Job, scopes: set[str], upcoming: datetime) -> None:
 
 
 def aim_anew(job: Job, now: datetime) -> None:
-    """Its times have changed: every scope waits for the next fire of the new ones; none in between is made up.
+    """Apply changed times: every scope continues with the next new fire time; past ones are not made up.
 
-    What was planned ahead by the old times is taken back; what is due already stays.
+    Runs planned ahead with the old times are removed; runs that are already due stay.
     """
     with transaction.atomic():
         _take_back(job, after=now)
@@ -136,7 +136,7 @@ def aim_anew(job: Job, now: datetime) -> None:
 
 
 def note_trouble(job: Job, error: Exception, now: datetime, *, is_plannable: bool) -> None:
-    """J-04: this row only, shown on its page and told once. The planner looks at it again every minute."""
+    """J-04: mark this job as not plannable and raise one alert. The planner tries it again every minute."""
     text = redact(f"{type(error).__name__}: {error}")
     logger.error("A job cannot be planned. job=%s error=%s", job.name, text)
     Job.objects.filter(pk=job.pk).update(plan_error=text, is_plannable=is_plannable)
@@ -146,16 +146,16 @@ def note_trouble(job: Job, error: Exception, now: datetime, *, is_plannable: boo
         f"The job {job.name} cannot be planned",
         now=now,
         severity=Severity.WARNING,
-        text=f"{text}\nThe other jobs go on.",
+        text=f"{text}\nOther jobs are not affected.",
         subject=f"job:{job.pk}",
     )
 
 
 def pause(job: Job, *, now: datetime, by: str) -> int | None:
-    """J-20: nothing of it starts from now on, except by hand.
+    """J-20: no run of this job starts any more, except by hand.
 
-    It keeps its place: what was planned and not begun is planned again when it is resumed. Answers how many were, or
-    None if it was paused already.
+    Planned runs that have not started are removed and planned again on resume. Returns how many were removed, or None
+    if the job was already paused.
     """
     with transaction.atomic():
         Job.objects.select_for_update(no_key=True).get(pk=job.pk)
@@ -166,9 +166,9 @@ def pause(job: Job, *, now: datetime, by: str) -> int | None:
 
 
 def _take_back(job: Job, after: datetime | None = None) -> int:
-    """Planned runs nobody has begun: the cursor goes back to the first of them, and they are gone.
+    """Delete planned runs that have not started, and set the cursor back to the first of them.
 
-    One that was tried before is history and stays.
+    A run that was attempted before is history and stays.
     """
     waiting = job.runs.filter(state__in=["scheduled", "queued"], trigger="plan", attempt=0)
     if after is not None:
@@ -176,7 +176,7 @@ def _take_back(job: Job, after: datetime | None = None) -> int:
     rows = list(waiting.select_for_update(skip_locked=True).values_list("pk", "scope", "planned_at"))
     first: dict[str, datetime] = {}
     for _, scope, planned_at in rows:
-        assert planned_at is not None  # what is planned has its moment
+        assert planned_at is not None  # a planned run has its planned time
         first[scope] = min(planned_at, first.get(scope, planned_at))
     for scope, planned_at in first.items():
         job.cursors.filter(scope=scope).update(next_at=planned_at)
@@ -185,7 +185,7 @@ def _take_back(job: Job, after: datetime | None = None) -> int:
 
 
 def resume(job: Job, *, now: datetime, by: str) -> bool:
-    """It continues where it stood; what came due in between is caught up as the job says. False if not paused."""
+    """The job continues where it was paused and catches up as declared. False if it is not paused."""
     with transaction.atomic():
         Job.objects.select_for_update(no_key=True).get(pk=job.pk)
         if not Job.objects.filter(pk=job.pk, is_paused=True).update(is_paused=False, paused_by=""):

@@ -1,8 +1,8 @@
-"""The process of one attempt: made by the fork server, which has Django loaded, so that it is there in milliseconds.
+"""The child process of one attempt. The fork server has Django loaded, so that a child starts in milliseconds.
 
-It can be killed at any moment: whatever it holds is its own. It leads a process group, so that the programs it starts
-go with it, and it holds one end of a pipe whose other end only its worker has: when that closes, however the worker
-went, the whole group ends.
+It may be killed at any moment. It leads a process group, so that the programs it starts end with it, and it holds one
+end of a pipe whose other end only its job worker has: when that closes, the whole group is killed, even if the job
+worker was killed.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ from jobs.runs.finishing import Failure
 
 
 def main(reply: Connection, lifeline: Connection, module: str, context: RunContext, payload: Any) -> None:
-    """Run the handler and send what came of it."""
+    """Run the handler and send its outcome."""
     with contextlib.suppress(OSError):
         os.setsid()
     threading.Thread(target=_die_with_worker, args=[lifeline], daemon=True).start()
     import_module(module)
     signal.signal(signal.SIGTERM, lambda *_: context.stop())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker, which decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the job worker, which stops its runs itself
     spec = registry.get(context.job)
     if spec is None:
         reply.send(Failure(Run.Fault.HANDLER_ERROR, f"{module} does not declare {context.job}."))
@@ -46,14 +46,14 @@ def main(reply: Connection, lifeline: Connection, module: str, context: RunConte
 
 
 def _die_with_worker(lifeline: Connection) -> None:
-    """Nobody ever writes there; the only thing that can happen is its end."""
+    """Nothing is ever written to this pipe: the read ends only when the job worker is gone."""
     with contextlib.suppress(EOFError, OSError):
         lifeline.recv_bytes()
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _limit_memory(megabytes: int) -> None:
-    """So much on top of what the process has now."""
+    """Allow this much on top of what the process uses now."""
     with open("/proc/self/statm") as handle:  # noqa: PTH123
         pages = int(handle.read().split()[0])
     limit = pages * resource.getpagesize() + megabytes * 1024 * 1024

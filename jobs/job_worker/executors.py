@@ -1,7 +1,7 @@
-"""Where runs are executed: threads for light work, a process each for what may hang, crash or eat memory.
+"""Executes runs: light ones in threads, heavy ones (that may hang, crash or use much memory) in a process each.
 
-A thread cannot be ended from outside. One that does not come back in time is given up: its run is over by then, and a
-new thread takes its place. Too many given up is a reason for the worker to leave (`abandoned`).
+A thread cannot be killed. One that does not return in time is abandoned: its run ends as failed and a new thread takes
+its place. With too many abandoned threads the job worker exits (`abandoned`).
 """
 
 import contextlib
@@ -30,7 +30,7 @@ PRELOAD = "jobs.job_worker.child_process"
 
 
 class Attempt:
-    """One run being executed: told to stop by anybody, ended once."""
+    """One run being executed. Any thread may ask it to stop; it ends once."""
 
     def __init__(self, spec: JobSpec, run: Claimed) -> None:
         self.spec, self.run = spec, run
@@ -46,7 +46,7 @@ class Attempt:
         return time.monotonic() - self.began > self.spec.timeout_seconds
 
     def tell_to_stop(self, reason: Failure) -> None:
-        """The first reason counts."""
+        """The first reason is kept."""
         with self._lock:
             if self.stop_reason is None:
                 self.stop_reason, self.told_at = reason, time.monotonic()
@@ -56,15 +56,15 @@ class Attempt:
         return self.stop_reason is not None and time.monotonic() - self.told_at > GRACE_SECONDS
 
     def judge(self, outcome: Outcome) -> Outcome:
-        """A handler that stopped because it was told to ended for our reason, not for its own. A success stands."""
+        """A handler that stopped on request ends with the reason of that request. A success stays a success."""
         if not isinstance(outcome, Failure) or outcome.code not in {Fault.CANCELLED, Fault.HANDLER_CRASH}:
             return outcome
         if self.stop_reason is None and outcome.code == Fault.CANCELLED:
-            return Failure(Fault.WORKER_STOPPED, "Somebody outside told its process to stop.")
+            return Failure(Fault.WORKER_STOPPED, "The process received a stop signal from outside.")
         return self.stop_reason or outcome
 
     def end_once(self) -> bool:
-        """True for the first who says that it is over."""
+        """True for the first caller only."""
         with self._lock:
             first, self.is_ended = not self.is_ended, True
             return first
@@ -74,7 +74,7 @@ Ended = Callable[[Attempt, Outcome], None]
 
 
 class LightLane:
-    """Threads of this process."""
+    """Executes light runs in threads of this process."""
 
     def __init__(self, slots: int, ended: Ended) -> None:
         self.slots = slots
@@ -99,7 +99,7 @@ class LightLane:
         self._work.put(attempt)
 
     def give_up(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Its thread does not come back: the run is over without it, and a fresh thread fills its place."""
+        """Abandon a thread that does not return: end the run, and start another thread in its place."""
         if attempt.end_once():
             with self._lock:
                 self.busy -= 1
@@ -118,7 +118,7 @@ class LightLane:
                 close_old_connections()
                 outcome = call(attempt.spec, attempt.context, attempt.run.payload)
                 if not attempt.end_once():
-                    return  # given up meanwhile; somebody else has this place
+                    return  # abandoned meanwhile; another thread has taken its place
                 with self._lock:
                     self.busy -= 1
                 self._ended(attempt, attempt.judge(outcome))
@@ -127,7 +127,7 @@ class LightLane:
 
 
 class HeavyLane:
-    """A process for each run."""
+    """Executes each heavy run in a process of its own."""
 
     def __init__(self, slots: int, ended: Ended) -> None:
         self.slots = slots
@@ -151,8 +151,8 @@ class HeavyLane:
         attempt.began = time.monotonic()
         try:
             outcome = self._execute(attempt)
-        except Exception as error:  # noqa: BLE001  a process that cannot be made fails this run only
-            outcome = Failure(Fault.HANDLER_CRASH, f"Its process could not be run: {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001  a process that cannot be started fails this run only
+            outcome = Failure(Fault.HANDLER_CRASH, f"The process could not be started: {type(error).__name__}: {error}")
         with self._lock:
             self.busy -= 1
         if attempt.end_once():
@@ -198,7 +198,7 @@ class HeavyLane:
 
 
 def _kill_group(pid: int | None) -> None:
-    """Whatever it started and left behind: it leads a group of its own."""
+    """Kill what the process started and left behind: it leads its own process group."""
     if pid is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
@@ -206,9 +206,9 @@ def _kill_group(pid: int | None) -> None:
 
 def _how_it_ended(code: int | None) -> str:
     if code is None:
-        return "Its process fell silent."
+        return "The process stopped responding."
     if code < 0:
         name = signal.Signals(-code).name
         hint = " Out of memory?" if -code == signal.SIGKILL else ""
-        return f"Its process was ended by {name}.{hint}"
-    return f"Its process ended with exit code {code} and without an answer."
+        return f"The process was killed by {name}.{hint}"
+    return f"The process ended with exit code {code} and sent no result."

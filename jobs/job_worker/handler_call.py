@@ -1,4 +1,4 @@
-"""Calling a handler and putting into plain words what came of it. The same in a thread and in a process of its own."""
+"""Calls a handler and turns whatever happens into an outcome. Used in threads and in child processes."""
 
 import traceback
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from jobs.models import Run
 from jobs.runs.finishing import Failure
 
 Fault = Run.Fault
-FRAMES_TOLD = 6
+FRAMES_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ Outcome = Success | Failure
 
 
 def call(spec: JobSpec, context: RunContext, stored: Any) -> Outcome:
-    """One attempt. Whatever a handler does, the answer is an outcome (J-10, J-15)."""
+    """Execute one attempt. Whatever the handler does, this returns an outcome (J-10, J-15)."""
     try:
         payload = load(stored, spec.payload)
     except BadPayload as error:
@@ -32,20 +32,20 @@ def call(spec: JobSpec, context: RunContext, stored: Any) -> Outcome:
         given = spec.handler(context) if spec.payload is None else spec.handler(context, payload)
         return Success(dump_result(given))
     except RunStopped:
-        return Failure(Fault.CANCELLED, "It stopped as it was told.")
+        return Failure(Fault.CANCELLED, "The handler stopped as asked.")
     except Hopeless as error:
         return Failure(Fault.HOPELESS, str(error))
     except BadPayload as error:
-        return Failure(Fault.HANDLER_ERROR, f"What the handler answered cannot be stored: {error}")
-    except Exception as error:  # noqa: BLE001  a handler may fail in any way; each ends as a readable row
+        return Failure(Fault.HANDLER_ERROR, f"The handler's result cannot be stored: {error}")
+    except Exception as error:  # noqa: BLE001  a handler may fail in any way; every failure is stored as a readable text
         return Failure(Fault.HANDLER_ERROR, describe(error))
     except BaseException as error:  # noqa: BLE001  sys.exit in a handler is a failure of the work
         return Failure(Fault.HANDLER_ERROR, f"The handler tried to end its process: {describe(error)}")
 
 
 def describe(error: BaseException) -> str:
-    """The error, and where it happened, innermost first."""
-    frames = traceback.extract_tb(error.__traceback__)[-FRAMES_TOLD:]
+    """The error and its stack, innermost frame first."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES_SHOWN:]
     places = "\n".join(
         f"  {frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in reversed(frames)
     )

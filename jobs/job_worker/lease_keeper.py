@@ -1,7 +1,7 @@
-"""The worker's second pulse, on a thread and a connection of its own: leases, cancellations, time limits.
+"""Keeps the leases of a job worker's runs, on its own thread and connection; handles cancellations and time limits.
 
-It renews every lease the worker holds, hears what people want stopped, and ends what takes too long. A database that
-is away is not a lost lease: it is asked again until it answers, and only an explicit refusal is a loss (J-09).
+It renews every lease, reads requests to cancel, and stops runs that take too long. An unavailable database is not a
+lost lease: the keeper asks again until it answers, and only an explicit refusal counts as a loss (J-09).
 """
 
 import logging
@@ -24,11 +24,11 @@ Fault = Run.Fault
 WATCH_SECONDS = 0.25
 IDLE_BEAT_SECONDS = 30.0
 AFTER_FAULT_SECONDS = 1.0
-TAKEN = Failure(Fault.LEASE_LOST, "Another worker has taken it over.")
+TAKEN = Failure(Fault.LEASE_LOST, "Another job worker has taken it over.")
 
 
 class Keeper:
-    """Holds what the worker has claimed and not yet reported."""
+    """Holds the attempts that the job worker has claimed and not reported yet."""
 
     def __init__(self, ref: int, light: LightLane) -> None:
         self._ref, self._light = ref, light
@@ -61,11 +61,11 @@ class Keeper:
             self._held[attempt.run.token] = self._newest[attempt.run.id] = attempt
             self._beat_due = min(self._beat_due, time.monotonic() + attempt.spec.heartbeat_seconds)
             self._lock.notify()
-        if older is not None:  # we were frozen, lost it, and have it again: only the new claim counts
+        if older is not None:  # this process was frozen, lost the run and claimed it again: the new claim counts
             older.tell_to_stop(TAKEN)
 
     def let_go(self, tokens: list[UUID]) -> None:
-        """Before their end is written: from here on no heartbeat of ours touches them."""
+        """Called before the results are written: no further heartbeat renews these leases."""
         with self._lock:
             for token in tokens:
                 gone = self._held.pop(token, None)
@@ -73,7 +73,7 @@ class Keeper:
                     del self._newest[gone.run.id]
 
     def beat_now(self) -> None:
-        """Somebody was told to be cancelled: ask at once."""
+        """A run may have been cancelled: send a heartbeat at once and read the answer."""
         with self._lock:
             self._wants_beat = True
             self._lock.notify()
@@ -101,8 +101,8 @@ class Keeper:
                 if self._wants_beat or time.monotonic() >= self._beat_due:
                     self._wants_beat = False
                     self._beat_guarded(held)
-            except Exception:  # without this thread every lease would run out: it goes on, whatever it met
-                logger.exception("The keeper of leases met something unforeseen.")
+            except Exception:  # without this thread every lease would expire: continue after any error
+                logger.exception("The lease keeper failed unexpectedly; it continues.")
                 self._beat_due = time.monotonic() + AFTER_FAULT_SECONDS
         if self._connection is not None:
             self._connection.close()
@@ -112,7 +112,7 @@ class Keeper:
             self._beat(held)
             interval = min((attempt.spec.heartbeat_seconds for attempt in held.values()), default=IDLE_BEAT_SECONDS)
         except (psycopg.Error, OSError) as error:
-            logger.warning("The heartbeat found no database; asking again. error=%s", str(error).strip())
+            logger.warning("A heartbeat could not reach the database; trying again. error=%s", str(error).strip())
             if self._connection is not None:
                 self._connection.close()
             self._connection, interval = None, AFTER_FAULT_SECONDS
@@ -125,23 +125,23 @@ class Keeper:
         show_alive(self._connection, self._ref, self.done)
         leases = {token: Held(attempt.run.id, attempt.spec.lease_seconds) for token, attempt in held.items()}
         beat = renew(self._connection, leases)
-        still = self._snapshot()  # what ended meanwhile was let go, and a refusal of it means nothing
+        still = self._snapshot()  # an attempt that ended meanwhile is no longer held; ignore its refusal
         for token in beat.lost & still.keys():
-            logger.warning("A lease is lost; its handler is told to stop. run=%s", still[token].run.id)
+            logger.warning("A lease is lost; its handler is asked to stop. run=%s", still[token].run.id)
             still[token].tell_to_stop(TAKEN)
         for token, reason in beat.cancelled.items():
             if token in still:
                 still[token].tell_to_stop(Failure(Fault.CANCELLED, reason))
 
     def _watch(self, held: dict[UUID, Attempt]) -> None:
-        """Time limits. What does not stop when told is ended (a process) or given up (a thread)."""
+        """Enforce time limits. A process that does not stop is killed by its executor; a thread is abandoned here."""
         for attempt in held.values():
             if attempt.is_ended:
                 continue
             if attempt.is_over_time:
                 limit = attempt.spec.timeout_seconds
-                attempt.tell_to_stop(Failure(Fault.RUN_TIMEOUT, f"It took longer than the {limit:g} s it may take."))
+                attempt.tell_to_stop(Failure(Fault.RUN_TIMEOUT, f"It took longer than its limit of {limit:g} s."))
             if attempt.is_out_of_grace() and not attempt.spec.is_heavy:
                 assert attempt.stop_reason is not None
-                logger.error("A handler does not stop; its thread is given up. run=%s", attempt.run.id)
+                logger.error("A handler does not stop; its thread is abandoned. run=%s", attempt.run.id)
                 self._light.give_up(attempt, attempt.stop_reason)

@@ -1,8 +1,7 @@
 """One job worker: it claims runs, executes them and writes their results. `manage.py runworker` runs it.
 
-The main thread claims and sleeps until a run's time comes, a NOTIFY arrives, or a slot is free. The
-executors run handlers, the result writer writes results, the lease keeper renews leases. A slow run blocks its own slot
-only.
+The main thread claims and sleeps until a run is due, a NOTIFY arrives, or a slot is free. The executors run handlers,
+the result writer writes results, the lease keeper renews leases. A slow run blocks only its own slot.
 """
 
 import contextlib
@@ -27,7 +26,7 @@ from jobs.job_worker.handler_call import Outcome
 from jobs.job_worker.lease_keeper import Keeper
 from jobs.job_worker.result_writer import Clerk
 from jobs.models import JobWorker, Run
-from jobs.runs import claiming, worker_records
+from jobs.runs import claiming, promotion, worker_records
 from jobs.runs.claiming import Claimant, Claimed
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import CANCEL
@@ -40,19 +39,19 @@ logger = logging.getLogger(__name__)
 LIGHT_PER_HEAVY = 8
 ABANDONED_LIMIT = 4
 UNREPORTED_LIMIT = 1000
-# While there is more than it can take, it looks only so often whether something else has come due.
+# While the queue is full: this many claims, or this long, before it checks again for runs that have come due.
 CLAIMS_IN_A_ROW = 10
 LOOK_SECONDS = 0.1
-# Runs join the queue so long before their instant.
+# Runs join the queue this long before they are due.
 PROMOTE_AHEAD = timedelta(seconds=2)
-# Shortly before an instant a claim of nothing is made: cold, the real one takes three times as long.
+# Shortly before a run is due, an empty claim warms up the connection: a cold claim takes three times as long.
 WARM_UP_SECONDS = 0.02
 BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
-STOPPED = Failure(Run.Fault.WORKER_STOPPED, "Its worker was stopped and could not wait for it.")
+STOPPED = Failure(Run.Fault.WORKER_STOPPED, "The job worker was stopped before the run was over.")
 
 
 class NoSuchJobs(Exception):
-    """Asked to work on jobs that are not declared."""
+    """The job worker was asked to work on jobs that are not declared."""
 
 
 class Worker:
@@ -81,10 +80,10 @@ class Worker:
         self.heavy = HeavyLane(concurrency, self._ended)
         self.exit_code = 0
 
-    # --- life ---
+    # --- start and stop ---
 
     def run(self) -> int:
-        """Work until told to stop. The exit code: 0, or 1 if it had to give up threads that do not come back."""
+        """Work until asked to stop. Returns the exit code: 0, or 1 if the process must be restarted."""
         signal.signal(signal.SIGTERM, self.ask_to_stop)
         signal.signal(signal.SIGINT, self.ask_to_stop)
         self.open()
@@ -104,19 +103,19 @@ class Worker:
         return self.exit_code
 
     def _leave_if_broken(self) -> None:
-        """A worker that cannot renew or report must not claim: whoever supervises it starts it afresh."""
+        """A job worker that cannot renew leases or report must not claim: it exits, and its supervisor restarts it."""
         reason = ""
         if self.light.abandoned >= ABANDONED_LIMIT:
-            reason = "too many threads do not come back"
+            reason = "too many threads do not return"
         elif not (self.keeper.is_alive and self.clerk.is_alive):
             reason = "one of its own threads died"
         if reason:
-            logger.error("This worker leaves to be started afresh: %s.", reason)
+            logger.error("The job worker exits and must be restarted: %s.", reason)
             self.exit_code = 1
             self._stop.set()
 
     def open(self) -> None:
-        """Sign on, and start the threads that report and keep leases. Raises PoolingRefused."""
+        """Register this job worker and start its threads. Raises PoolingRefused."""
         self._listen()
         self.row = worker_records.register(
             heavy=self.heavy.slots, light=self.light.slots, only=self.only, now=database_now()
@@ -126,14 +125,16 @@ class Worker:
         self.clerk = Clerk(self.row.name, self.keeper.let_go, self._reported)
         self.keeper.start()
         self.clerk.start()
-        logger.info("Working. worker=%s light=%s heavy=%s", self.row.name, self.light.slots, self.heavy.slots)
+        logger.info(
+            "The job worker starts. worker=%s light=%s heavy=%s", self.row.name, self.light.slots, self.heavy.slots
+        )
 
     def ask_to_stop(self, signum: int | None = None, frame: FrameType | None = None) -> None:
         self._stop.set()
         self._wake()
 
     def close(self) -> None:
-        """Let what runs end by itself for a while, then tell it to stop; report everything; sign off."""
+        """Give running runs time to finish, then ask them to stop; write all results; sign off."""
         deadline = time.monotonic() + settings.JOB_WORKER_STOP_SECONDS
         while len(self.keeper) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -150,16 +151,16 @@ class Worker:
             with contextlib.suppress(DatabaseError, InterfaceError):
                 close_old_connections()
                 worker_records.sign_off(self.row, self.keeper.done, database_now())
-        logger.info("The worker ends. runs=%s", self.keeper.done)
+        logger.info("The job worker ends. runs=%s", self.keeper.done)
 
     # --- one turn ---
 
     def turn(self) -> float:
-        """Claim and hand over as much as there is room for, promote what is near; answers how long there is nothing."""
+        """Claim runs while there is room and promote runs that are nearly due. Returns the seconds to sleep."""
         self._listen()
         self._know_jobs()
         while True:
-            # First of all what is ready: on a notice, or on the instant, nothing else stands before it.
+            # Claim ready runs first: after a NOTIFY, or when a run is due, nothing must delay them.
             claimed = self._claim(self._free, self._now())
             if claimed and time.monotonic() - self._looked_at < LOOK_SECONDS and not self._stop.is_set():
                 continue
@@ -170,7 +171,7 @@ class Worker:
             ahead = look.now + PROMOTE_AHEAD
             promoted = 0
             if look.waits_until is not None and look.waits_until <= ahead:
-                promoted = claiming.promote(look.now, ahead, self._latest_only)
+                promoted = promotion.promote(look.now, ahead, self._latest_only)
             if self._stop.is_set() or not (claimed or promoted):
                 break
         if look.instant is not None and (look.instant - self._now()).total_seconds() <= 2 * WARM_UP_SECONDS:
@@ -188,14 +189,14 @@ class Worker:
         return max(0.0, seconds)
 
     def _now(self) -> datetime:
-        """The database's clock, as of the last look."""
+        """The database's clock, extrapolated from the last poll."""
         if self._clock is None:
             self._clock = (database_now(), time.monotonic())
         moment, at = self._clock
         return moment + timedelta(seconds=time.monotonic() - at)
 
     def _claim(self, jobs: list[int], now: datetime) -> int:
-        """Claim while there is room and work; answers how many were claimed."""
+        """Claim while there is room and work. Returns how many were claimed."""
         total = 0
         self._wants_room = False
         for lane, is_heavy in ((self.light, False), (self.heavy, True)):
@@ -225,7 +226,7 @@ class Worker:
         if self._stop.is_set():
             return False
         if lane.room <= 0 or self._unreported >= UNREPORTED_LIMIT:
-            self._wants_room = True  # said first, then looked again: what ended in between woke nobody
+            self._wants_room = True  # set before the second check: a run that ended before it did not wake this thread
         return lane.room > 0 and self._unreported < UNREPORTED_LIMIT
 
     def _begin(self, runs: list[Claimed], lane: LightLane | HeavyLane) -> None:
@@ -237,7 +238,7 @@ class Worker:
             lane.put(attempt)
 
     def _ended(self, attempt: Attempt, outcome: Outcome) -> None:
-        """A lane is done with it: the clerk writes it down, and its slot is free."""
+        """An executor is done with it: hand the outcome to the result writer; the slot is free."""
         self.clerk.put(attempt, outcome)
         if self._wants_room:
             self._wake()
@@ -250,7 +251,7 @@ class Worker:
             self._wake()
 
     def _know_jobs(self) -> None:
-        """The rows of the jobs in this code, made if nobody has made them yet."""
+        """Read the rows of the declared jobs; create missing ones."""
         if self._known_version == registry.version:
             return
         mine = [spec for spec in registry.jobs.values() if not self.only or spec.name in self.only]
@@ -271,7 +272,7 @@ class Worker:
         try:
             refuse_pooling(fresh)
             fresh.execute(f"LISTEN {RUNS_CHANNEL}")
-        except BaseException:  # whatever it is, Ctrl-C included, leaves no connection behind
+        except BaseException:  # leave no connection open, not even after Ctrl-C
             fresh.close()
             raise
         self._listening = fresh
@@ -282,7 +283,7 @@ class Worker:
             self._listening = None
 
     def _sleep(self, seconds: float) -> None:
-        """Until it is time, something was notified, a slot is free, or we are to stop."""
+        """Sleep until the time is up, a NOTIFY arrives, a slot is free, or the job worker must stop."""
         pgconn = self._listening.pgconn
         readable, _, _ = select.select([pgconn.socket, self._wake_r], [], [], seconds)
         if self._wake_r in readable:
@@ -295,5 +296,5 @@ class Worker:
                     self.keeper.beat_now()
 
     def _wake(self) -> None:
-        with contextlib.suppress(OSError):  # a full pipe wakes as well as one more byte
+        with contextlib.suppress(OSError):  # if the pipe is full, the main thread wakes anyway
             os.write(self._wake_w, b"!")

@@ -1,4 +1,4 @@
-"""The worker's clerk: writes how runs ended, many at once, on a thread of its own, until the database has it."""
+"""Writes the results of runs in batches, on its own thread, and repeats until the database has them."""
 
 import contextlib
 import logging
@@ -28,7 +28,7 @@ Report = tuple[Attempt, Outcome]
 
 
 class Clerk:
-    """Reports wait here until they are written; a database that is away holds them up and loses none."""
+    """Holds results until they are written. An unavailable database delays them; none is lost."""
 
     def __init__(self, name: str, let_go: Callable[[list[UUID]], None], reported: Callable[[int, bool], None]) -> None:
         self._name, self._let_go, self._reported = name, let_go, reported
@@ -48,7 +48,7 @@ class Clerk:
         self._reports.put((attempt, outcome))
 
     def stop(self, seconds: float) -> bool:
-        """Write what is there and end; True if everything was written in time."""
+        """Write the remaining results and end. True if all were written in time."""
         self._reports.put(None)
         self._thread.join(seconds)
         self._stop.set()
@@ -63,7 +63,7 @@ class Clerk:
             connections.close_all()
 
     def _take(self) -> list[Report] | None:
-        """All that is there, at least one; None when it is time to end. Under load a moment's patience gathers many."""
+        """All waiting results, at least one; None at the end. Under load a short wait makes the batches larger."""
         first = self._reports.get()
         if first is None:
             return None
@@ -80,7 +80,7 @@ class Clerk:
                 report = self._reports.get_nowait()
                 if report is None:
                     self._is_ending = True
-                    self._reports.put(None)  # the end comes after these
+                    self._reports.put(None)  # put the end marker back: these results come first
                     break
                 found.append(report)
         return found
@@ -92,12 +92,12 @@ class Clerk:
                 will_retry = self._write(reports)
                 break
             except (OperationalError, InterfaceError) as error:
-                logger.warning("Reports wait for the database. count=%s error=%s", len(reports), str(error).strip())
+                logger.warning("Results wait for the database. count=%s error=%s", len(reports), str(error).strip())
                 connection.close()
                 self._stop.wait(PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)])
                 failures += 1
-            except Exception:  # one that cannot be written must not take the others with it
-                logger.exception("Reports could not be written. runs=%s", [attempt.run.id for attempt, _ in reports])
+            except Exception:  # one result that cannot be written must not block the others
+                logger.exception("Results could not be written. runs=%s", [attempt.run.id for attempt, _ in reports])
                 if len(reports) > 1:
                     for report in reports:
                         self._write_until_done([report])
@@ -108,15 +108,15 @@ class Clerk:
 
     def _say_it_cannot_be_stored(self, attempt: Attempt) -> bool:
         try:
-            return self._write([(attempt, Failure(Run.Fault.HANDLER_ERROR, "What came of it cannot be stored."))])
-        except Exception:  # its lease runs out, and the sweep rescues it
-            logger.exception("Not even that could be written. run=%s", attempt.run.id)
+            return self._write([(attempt, Failure(Run.Fault.HANDLER_ERROR, "The result cannot be stored."))])
+        except Exception:  # its lease expires, and the sweep rescues it
+            logger.exception("The failure could not be written either. run=%s", attempt.run.id)
             return False
 
     def _write(self, reports: list[Report]) -> bool:
-        """Successes in one statement; True if something is to be tried again.
+        """Write all successes in one statement, failures one by one. True if a run will be retried.
 
-        Writing a report twice changes nothing: the token is gone, or the state is another.
+        Writing a result twice changes nothing: the token or the state no longer matches.
         """
         now = database_now()
         good = [(attempt.run, outcome.result) for attempt, outcome in reports if isinstance(outcome, Success)]
@@ -143,11 +143,11 @@ class Clerk:
         return to
 
     def _say_lost(self, ids: list[int]) -> None:
-        """J-08: somebody else has them now; what we found out is not theirs."""
+        """J-08: another job worker owns these runs now; our results are ignored."""
         already = set(
             Run.objects.filter(pk__in=ids, state=Run.State.SUCCEEDED, worker_name=self._name).values_list(
                 "pk", flat=True
             )
         )
-        for pk in set(ids) - already:  # a repeated report of ours is no loss
+        for pk in set(ids) - already:  # a result that we wrote before is no loss
             logger.warning("The lease was lost; the result is ignored. run=%s", pk)

@@ -1,4 +1,4 @@
-"""A named piece of background work as the database knows it: declared in code, paused by people, placed in time."""
+"""Jobs, their cursors and the job workers, as stored in the database."""
 
 from typing import Any
 
@@ -13,36 +13,36 @@ from station.clock.zones import UnknownZone, zone_of
 
 class JobQuerySet(models.QuerySet["Job"]):
     def planned(self) -> "JobQuerySet":
-        """Those the planner cares for."""
+        """Jobs that the planner makes runs for."""
         return self.filter(is_declared=True, is_paused=False, is_plannable=True).exclude(trigger=Job.Trigger.QUEUE)
 
 
 class Job(models.Model):
-    """One row per declared job. The code owns what it does; people own whether it runs, and may give it other times."""
+    """One row per declared job. The code defines what it does; staff may pause it or change its times."""
 
     class Trigger(models.TextChoices):
-        EVERY = "every", "every so often"
+        EVERY = "every", "at an interval"
         CRON = "cron", "by cron expression"
-        QUEUE = "queue", "when something is queued"
+        QUEUE = "queue", "only when queued"
 
     is_station_wide = True
 
     name = models.CharField(max_length=60, unique=True, editable=False)
     title = models.CharField(max_length=120, editable=False)
     trigger = models.CharField(max_length=6, choices=Trigger.choices, editable=False)
-    every_seconds = models.FloatField(null=True, blank=True, help_text="On a grid that begins at midnight UTC.")
+    every_seconds = models.FloatField(null=True, blank=True, help_text="Counted from midnight UTC.")
     delay_seconds = models.FloatField(default=0, editable=False)
     cron = models.CharField("cron expression", max_length=100, blank=True)
     zone = models.CharField("time zone", max_length=40, blank=True)
-    # Somebody gave it other times than the code says: a deploy leaves them alone.
+    # Staff changed the times that the code declares. A deploy does not overwrite them.
     is_customised = models.BooleanField(default=False, editable=False)
-    # No longer in the code: kept for its history, never run.
+    # False: no longer in the code. Kept for its history, never run.
     is_declared = models.BooleanField(default=True, editable=False)
     is_paused = models.BooleanField(default=False, editable=False)
     paused_by = models.CharField(max_length=150, blank=True, editable=False)
-    # Its times make sense. If not, the planner leaves it alone until they do.
+    # False: its times are invalid. The planner skips it until they are valid again.
     is_plannable = models.BooleanField(default=True, editable=False)
-    # What is wrong with its planning, for people: a bad expression, a scope provider that fails.
+    # Why it cannot be planned, shown to staff: a bad expression, or a scope provider that fails.
     plan_error = models.TextField(blank=True, editable=False)
 
     objects = JobQuerySet.as_manager()
@@ -56,7 +56,7 @@ class Job(models.Model):
 
     @property
     def when(self) -> When | None:
-        """The trigger as this row has it; None if it only takes what is queued. ValueError for nonsense (J-04)."""
+        """The trigger stored in this row; None for a job that is only queued. ValueError if it is invalid (J-04)."""
         if self.trigger == self.Trigger.EVERY:
             return Every(self.every_seconds or 0, self.delay_seconds)
         if self.trigger == self.Trigger.CRON:
@@ -65,9 +65,9 @@ class Job(models.Model):
 
     @property
     def in_words(self) -> str:
-        """When it runs, for people."""
+        """When the job runs, as text for staff."""
         if self.trigger == self.Trigger.QUEUE:
-            return "when something is queued"
+            return "only when queued"
         if self.trigger == self.Trigger.EVERY:
             return f"every {spoken(self.every_seconds or 0)}"
         try:
@@ -76,7 +76,7 @@ class Job(models.Model):
             return str(error)
 
     def clean(self) -> None:
-        """A clear word beside the field, and nothing stored (S-07)."""
+        """An invalid time is reported beside its field, and nothing is stored (S-07)."""
         errors: dict[str, Any] = {}
         if self.trigger == self.Trigger.CRON:
             try:
@@ -88,27 +88,27 @@ class Job(models.Model):
             except UnknownZone as error:
                 errors["zone"] = str(error)
         if self.trigger == self.Trigger.EVERY and not 0.1 <= (self.every_seconds or 0) <= 31 * 86400:
-            errors["every_seconds"] = "Between a tenth of a second and 31 days."
+            errors["every_seconds"] = "Enter a value between 0.1 seconds and 31 days."
         if errors:
             raise ValidationError(errors)
 
 
 class JobCursor(models.Model):
-    """Where one job stands in one of its scopes: its next moment. Moves on whatever becomes of a run (J-20)."""
+    """The next planned time of one job in one scope. It advances whatever the result of a run is (J-20)."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="cursors")
     scope = models.CharField(max_length=80, blank=True)
     next_at = models.DateTimeField()
-    # Its scope is still there. (Whether the job runs is the job's matter: a pause keeps every place.)
+    # The scope still exists. A pause is stored with the job and does not change this.
     is_active = models.BooleanField(default=True)
 
     class Meta:
         constraints = [
-            # One place in time per job and scope (J-03).
+            # One next time per job and scope (J-03).
             models.UniqueConstraint(fields=["job", "scope"], name="cursor_once_per_scope")
         ]
         indexes = [
-            # The planner asks each job for what is due next, never for all.
+            # The planner reads the next due cursor of each job, never all cursors.
             models.Index(fields=["job", "next_at"], condition=Q(is_active=True), name="cursor_due")
         ]
 
@@ -117,7 +117,7 @@ class JobCursor(models.Model):
 
 
 class JobWorker(models.Model):
-    """One `manage.py runworker`: where it runs, when it was last heard of, how it ended."""
+    """One `manage.py runworker` process: where it runs, its last heartbeat, how it ended."""
 
     class Ending(models.TextChoices):
         CLEAN = "clean", "ended"
@@ -126,7 +126,7 @@ class JobWorker(models.Model):
     is_station_wide = True
 
     name = models.CharField(max_length=120)  # "studio-a pid 4711"
-    # The machine with its process numbers, and the process's own start: enough to know that it is dead.
+    # Machine, boot and process namespace, with the start time of the process: enough to prove that it is dead.
     place = models.CharField(max_length=120)
     pid = models.PositiveIntegerField()
     pid_started = models.CharField(max_length=20)
@@ -142,7 +142,7 @@ class JobWorker(models.Model):
     class Meta:
         ordering = ["-started_at", "-id"]
         indexes = [
-            # The sweep asks for those that should be alive.
+            # The sweep reads the job workers that should be alive.
             models.Index(fields=["heartbeat_at"], condition=Q(ended_at=None), name="jobworker_alive")
         ]
 

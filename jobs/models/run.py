@@ -1,4 +1,4 @@
-"""One execution of a job: the row is the lock, the queue and the audit log."""
+"""One execution of a job. The row is the lock, the queue entry and the audit record."""
 
 from datetime import datetime
 
@@ -14,11 +14,11 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=Run.live_states())
 
     def waiting(self, now: datetime) -> "RunQuerySet":
-        """Those whose time has come, though nobody has said so yet."""
+        """Runs that are due but not promoted to the queue yet."""
         return self.filter(state__in=Run.WAITING, run_at__lte=now)
 
     def stale(self, now: datetime) -> "RunQuerySet":
-        """Running, but the lease ran out, the hard limit passed, or there is none that could be read (J-12)."""
+        """Running, but the lease has expired, the hard limit has passed, or there is no readable lease (J-12)."""
         over = Q(leased_until_at__lte=now) | Q(leased_until_at=None) | Q(deadline_at__lte=now) | Q(token=None)
         return self.filter(over, state=Run.State.RUNNING).order_by(F("leased_until_at").asc(nulls_first=True))
 
@@ -42,7 +42,7 @@ class Run(Machine):
         State.FAILED: {State.QUEUED},
         State.CANCELLED: {State.QUEUED},
     }
-    # Over, though a person may have them tried again.
+    # Finished; staff may still retry a failed or cancelled run.
     OVER = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
     WAITING = (State.SCHEDULED, State.RETRY)
     COLOURS = {
@@ -59,24 +59,24 @@ class Run(Machine):
         PLAN = "plan", "planned"
         QUEUE = "queue", "queued"
         MANUAL = "manual", "by hand"
-        BACKFILL = "backfill", "filled in later"
+        BACKFILL = "backfill", "filled in"
 
     class Fault(models.TextChoices):
-        """Why an attempt did not succeed. A crash of the worker is not a failure of the work (J-17)."""
+        """Why an attempt did not succeed. A crash of the job worker is not a failure of the work (J-17)."""
 
         RUN_TIMEOUT = "run_timeout", "took too long"
         CANCELLED = "cancelled", "cancelled"
-        LEASE_LOST = "lease_lost", "taken over by another worker"
+        LEASE_LOST = "lease_lost", "taken over by another job worker"
         HANDLER_ERROR = "handler_error", "failed"
-        HANDLER_CRASH = "handler_crash", "its process died"
-        STALE_TIMEOUT = "stale_timeout", "its worker went silent"
-        WORKER_CRASHED = "worker_crashed", "its worker died"
-        WORKER_STOPPED = "worker_stopped", "its worker was stopped"
+        HANDLER_CRASH = "handler_crash", "the process died"
+        STALE_TIMEOUT = "stale_timeout", "the job worker stopped responding"
+        WORKER_CRASHED = "worker_crashed", "the job worker died"
+        WORKER_STOPPED = "worker_stopped", "the job worker was stopped"
         BAD_PAYLOAD = "bad_payload", "unreadable payload"
-        POISON = "poison", "killed its worker again and again"
-        HOPELESS = "hopeless", "would fail again"
+        POISON = "poison", "killed its job worker repeatedly"
+        HOPELESS = "hopeless", "cannot succeed"
 
-    # The worker's end, not the work's: counted and coloured apart.
+    # The job worker failed, not the work: counted and coloured separately.
     WORKER_FAULTS = (Fault.WORKER_CRASHED, Fault.WORKER_STOPPED, Fault.STALE_TIMEOUT, Fault.LEASE_LOST)
 
     job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="runs", db_index=False)
@@ -84,7 +84,7 @@ class Run(Machine):
     project = models.ForeignKey(
         "station.Project", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
-    # What it is about, "asset:12": when that goes, its runs are cancelled (J-25).
+    # The object it works on, e.g. "asset:12". When that is deleted, its runs are cancelled (J-25).
     owner = models.CharField(max_length=60, blank=True)
     trigger = models.CharField(max_length=8, choices=Trigger.choices)
     planned_at = models.DateTimeField(null=True)
@@ -92,19 +92,19 @@ class Run(Machine):
     created_at = models.DateTimeField()
     requested_by = models.CharField(max_length=150, blank=True)
     priority = models.SmallIntegerField(default=0)
-    # The scope's place in the round: scopes take turns, however much one of them has queued.
+    # Position in the round robin: scopes take turns, however many runs one of them has queued.
     turn = models.BigIntegerField(default=0)
     key = models.CharField(max_length=120, blank=True)
     payload = models.JSONField(null=True)
 
     attempt = models.PositiveIntegerField(default=0)
-    # Attempts before this one do not count: somebody asked for a fresh try.
+    # Attempts that do not count any more, because staff retried the run or its job worker was stopped.
     attempts_forgiven = models.PositiveIntegerField(default=0)
-    # What the code said when it was queued, so that a process that does not know the job can still rescue it.
+    # Copied from the declaration when queued, so that a process that does not know the job can still rescue the run.
     attempts_allowed = models.PositiveSmallIntegerField(default=1)
     is_reentrant = models.BooleanField(default=True)
     is_exclusive = models.BooleanField(default=False)
-    # The lease: whoever knows the token may renew it and write the end; it changes with every claim.
+    # The lease. Only the holder of the token may renew it and write the result; every claim sets a new token.
     token = models.UUIDField(null=True)
     leased_until_at = models.DateTimeField(null=True)
     heartbeat_at = models.DateTimeField(null=True)
@@ -127,19 +127,19 @@ class Run(Machine):
     class Meta:
         ordering = ["-id"]
         constraints = [
-            # The lock of a plan: one run per job, scope and moment, whoever plans it and how often (J-01).
+            # One run per job, scope and planned time, however often it is planned (J-01).
             models.UniqueConstraint(
                 fields=["job", "scope", "planned_at"],
                 condition=Q(planned_at__isnull=False),
                 name="run_once_per_plan",
             ),
-            # Queued twice under one key is queued once, until it is over.
+            # One live run per key.
             models.UniqueConstraint(
                 fields=["job", "key"],
                 condition=Q(state__in=["scheduled", "queued", "running", "retry"]) & ~Q(key=""),
                 name="run_once_per_key",
             ),
-            # The last guard against overlap (J-18): of an exclusive job one run per scope at a time.
+            # An exclusive job has one running run per scope (J-18).
             models.UniqueConstraint(
                 fields=["job", "scope"],
                 condition=Q(state="running", is_exclusive=True),
@@ -147,22 +147,22 @@ class Run(Machine):
             ),
         ]
         indexes = [
-            # The claim: of each job what is ready, in its order.
+            # Claiming: the ready runs of each job, in order.
             models.Index(
                 F("job"), F("priority").desc(), F("turn"), F("id"), condition=Q(state="queued"), name="run_ready"
             ),
-            # By hand a paused job may run too; this finds those among a paused backlog.
+            # Claiming: the runs started by hand of a paused job, among its backlog.
             models.Index(fields=["job"], condition=Q(state="queued", trigger="manual"), name="run_ready_by_hand"),
-            # The end of each scope's queue: where its next run takes its turn.
+            # Queueing: the last turn of each scope, where its next run is appended.
             models.Index(fields=["job", "scope", "-turn"], condition=Q(state="queued"), name="run_queue_of_scope"),
-            # What waits for its time, retries included, so that none is ever lost (J-06, J-21); and the next instant.
+            # Promotion: waiting runs by due time, retries included, so that none is lost (J-06, J-21).
             models.Index(
                 fields=["state", "run_at"], condition=Q(state__in=["scheduled", "retry", "queued"]), name="run_waiting"
             ),
-            # Limits: how many run, of which job and scope. The sweep reads it whole; there are never many.
-            # (No index on the lease: a heartbeat that changes no index is rewritten in place.)
+            # Limits: running runs per job and scope. The sweep reads all of them; there are never many.
+            # (No index on the lease: a heartbeat that changes no indexed column is a heap-only update.)
             models.Index(fields=["job", "scope"], condition=Q(state="running"), name="run_running"),
-            # Everything about a thing that goes.
+            # Cancelling all runs of a deleted object.
             models.Index(
                 fields=["owner"],
                 condition=Q(state__in=["scheduled", "queued", "running", "retry"]) & ~Q(owner=""),
@@ -189,8 +189,8 @@ class Run(Machine):
 
 
 class RunEvent(Event):
-    """What people did, and what went wrong. When it was queued, claimed and done stands in the run itself (J-01)."""
+    """What staff did and what went wrong. The run itself stores when it was queued, claimed and finished (J-01)."""
 
-    # Without a constraint in the database: checking it would lock the run's row once more for every event, thousands of
-    # times a second. Events are written only by the statements that move the run.
+    # No foreign key constraint in the database: checking it would lock the run's row again for every event, thousands
+    # of times a second. Only the statements that move the run write events.
     subject = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events", db_constraint=False)

@@ -1,1 +1,1 @@
-"""Runs in the database: planned, queued, claimed, kept, finished, swept, deleted."""
+"""Runs in the database: planning, queueing, promotion, claiming, leases, finishing, sweeping, retention."""

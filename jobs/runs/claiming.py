@@ -1,7 +1,7 @@
-"""Taking runs out of the queue: exactly one winner each, by compare-and-set; limits are counted under a lock.
+"""Claims runs from the queue by compare-and-set, so that each has one winner; limits are counted under a lock.
 
-A worker looks (one cheap question), promotes what has come due, and claims as much as it has room for. The claim
-itself is durable: a run that somebody works on must never look unclaimed after a crash of the server.
+A job worker polls with one cheap query, promotes runs that are due, and claims as many as it has room for. The claim
+is durable: a run that is being executed must never look unclaimed after a crash of the database server.
 """
 
 import contextlib
@@ -19,14 +19,12 @@ from jobs.declared.declarations import JobSpec
 from jobs.models import Job, Run
 from station.clock import database_now
 from station.database.prepared_sql import fetch_prepared
-from station.states import sql_list
 
 State = Run.State
-PROMOTE_LIMIT = 500
-# So many more candidates than wanted are looked at, because others claim at the same time.
+# Reads this many times more candidates than wanted, because other job workers claim at the same time.
 SPARE = 2
-# Whoever claims under JOB_FLEET_LIMIT holds this advisory lock meanwhile. A claimer that is frozen in the middle makes
-# the others fail and try again, instead of waiting for it in silence.
+# Every claim under JOB_FLEET_LIMIT holds this advisory lock. If its holder freezes, the other claims fail and are
+# repeated instead of waiting without a limit.
 FLEET_LOCK = 0x41_4952_4A4F_4253
 FLEET_LOCK_SECONDS = 2
 
@@ -39,7 +37,7 @@ LOOK = f"""
     ARRAY(SELECT j.id FROM jobs_job j WHERE j.id = ANY(%(counted)s::bigint[]) AND EXISTS (
         SELECT FROM jobs_run r WHERE r.job_id = j.id AND r.state = '{State.QUEUED}'))
     FROM clock"""  # noqa: S608  (our own states)
-# Of each job its next few in order, of an exclusive one only where nothing of its scope runs; jobs take turns.
+# The next runs of each job in order (of an exclusive job only in scopes with no running run); jobs take turns.
 CANDIDATES = f"""
     SELECT c.id, w.job_id, c.scope, w.exclusive
     FROM unnest(%(jobs)s::bigint[], %(exclusive)s::boolean[]) AS w (job_id, exclusive)
@@ -59,24 +57,6 @@ CANDIDATES = f"""
                   WHERE o.job_id = q.job_id AND o.scope = q.scope AND o.state = '{State.RUNNING}'))
              LIMIT %(limit)s::int)) AS r) AS c
     ORDER BY c.priority DESC, c.place, c.id LIMIT %(limit)s::int"""  # noqa: S608  (our own states)
-WAITING = f"""
-    SELECT id, state, job_id FROM jobs_run WHERE state IN ({sql_list(Run.WAITING)}) AND run_at <= %(until)s
-    ORDER BY run_at LIMIT %(limit)s::int FOR NO KEY UPDATE SKIP LOCKED"""  # noqa: S608  (our own states)
-SUPERSEDED = f"""
-    SELECT DISTINCT r.id FROM jobs_run r JOIN jobs_run later
-    ON later.job_id = r.job_id AND later.scope = r.scope AND later.planned_at > r.planned_at
-    WHERE r.job_id = ANY(%(jobs)s::bigint[]) AND r.scope = ANY(%(scopes)s::text[])
-    AND r.state = '{State.QUEUED}' AND r.trigger = '{Run.Trigger.PLAN}' AND r.attempt = 0
-    AND later.state = '{State.QUEUED}' AND later.trigger = '{Run.Trigger.PLAN}' AND later.run_at <= %(now)s"""  # noqa: S608  (our own states)
-# The turn it is now in each job: a scope that comes anew begins there, not before everybody else.
-FLOORS = f"""
-    SELECT j.id, COALESCE((SELECT turn FROM jobs_run q WHERE q.job_id = j.id AND q.priority = 0
-                           AND q.state = '{State.QUEUED}' ORDER BY q.turn LIMIT 1), 1) - 1
-    FROM jobs_job j WHERE j.id = ANY(%(jobs)s::bigint[])"""  # noqa: S608  (our own states)
-PROMOTED_TURN = f"""1 + GREATEST(
-    COALESCE((SELECT max(turn) FROM jobs_run q WHERE q.job_id = jobs_run.job_id
-              AND q.scope = jobs_run.scope AND q.state = '{State.QUEUED}'), 0),
-    (%(floors)s::bigint[])[array_position(%(jobs)s::bigint[], jobs_run.job_id)])"""  # noqa: S608  (our own states)
 RETURNING = (
     "job_id",
     "scope",
@@ -95,19 +75,19 @@ RETURNING = (
 
 @dataclass(frozen=True)
 class Look:
-    """What a worker needs to know before it does anything."""
+    """The result of a poll, read once per turn."""
 
     now: datetime
-    # The first that is to be promoted, and the first that was and whose instant is still to come.
+    # When the first waiting run is due, and when the first promoted run that is not due yet is.
     waits_until: datetime | None
     instant: datetime | None
-    # Of the jobs with a limit, those with something in the queue.
+    # Jobs with a limit that have queued runs.
     ready: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Claimed:
-    """A run that is ours until the lease says otherwise."""
+    """A run claimed by this job worker, until its lease is lost."""
 
     id: int
     job_id: int
@@ -130,7 +110,7 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Claimant:
-    """Who claims: the row and the name of a worker."""
+    """The job worker that claims: the id of its row, and its name."""
 
     ref: int
     name: str
@@ -141,66 +121,22 @@ def look(counted: Collection[int]) -> Look:
     return Look(row[0], row[1], row[2], tuple(row[3]))
 
 
-def promote(now: datetime, until: datetime, latest_only: Collection[int] = ()) -> int:
-    """J-21: scheduled runs and retries whose time comes by `until` join the queue, at the end of their scope's turn.
-
-    A moment ahead, so that on the instant there is nothing left to do but to take them. Of the jobs in `latest_only`,
-    an older plan that nobody has begun gives way to the newer one. Answers how many were promoted; several workers
-    promote different ones at the same time.
-    """
-    moved: list[tuple[Any, ...]] = []
-    with transaction.atomic():
-        by_state: dict[str, list[int]] = {}
-        waiting = fetch_prepared(WAITING, {"until": until, "limit": PROMOTE_LIMIT})
-        for pk, state, _ in waiting:
-            by_state.setdefault(state, []).append(pk)
-        floors = fetch_prepared(FLOORS, {"jobs": sorted({job_id for _, _, job_id in waiting})}) if waiting else []
-        for state, pks in by_state.items():
-            moved += Run.move_rows(
-                pks,
-                state,
-                State.QUEUED,
-                now=now,
-                changes={"turn": PROMOTED_TURN},
-                values={"jobs": [job for job, _ in floors], "floors": [floor for _, floor in floors]},
-                returning=("job_id", "scope"),
-                is_noted=False,
-            )
-    affected = {job_id for _, job_id, _ in moved} & set(latest_only)
-    if affected:
-        _supersede(affected, {scope for _, job_id, scope in moved if job_id in affected}, now)
-    return len(moved)
-
-
-def _supersede(jobs: set[int], scopes: set[str], now: datetime) -> None:
-    pks = [row[0] for row in fetch_prepared(SUPERSEDED, {"jobs": list(jobs), "scopes": list(scopes), "now": now})]
-    if pks:
-        note = "a later one took its place before it could begin"
-        changes = {
-            "finished_at": "%(_now)s",
-            "error_code": f"'{Run.Fault.CANCELLED}'",
-            "error": "%(_note)s::text",
-            "cancel_reason": "%(_note)s::text",
-        }
-        Run.move_rows(pks, State.QUEUED, State.CANCELLED, now=now, note=note, changes=changes, at_most=len(pks))
-
-
 def claim(specs: Mapping[int, JobSpec], jobs: Sequence[int], room: int, who: Claimant, now: datetime) -> list[Claimed]:
-    """Up to `room` runs of these jobs, none of which has a limit of its own; highest priority first."""
+    """Claim up to `room` runs of these jobs, highest priority first. None of the jobs may have its own limit."""
     try:
         with fleet_room(room) as free:
             pks = _candidates(jobs, specs, free * SPARE, now) if free > 0 else []
             return _take(pks, specs, free, who, now) if pks else []
     except IntegrityError:
-        # Two workers chose two runs of one exclusive scope in the same moment: one after the other, then.
+        # Two job workers chose two runs of one exclusive scope at the same time: claim job by job instead.
         return _claim_one_by_one(specs, jobs, room, who, now)
 
 
 @contextlib.contextmanager
 def fleet_room(room: int) -> Iterator[int]:
-    """J-18: as much of `room` as JOB_FLEET_LIMIT leaves; it stays free until the block ends. Without a limit, no cost.
+    """J-18: as much of `room` as JOB_FLEET_LIMIT leaves, reserved until the block ends. Costs nothing without a limit.
 
-    One claimer of the whole fleet at a time counts what runs, so that two of them cannot both take the last place.
+    One claim in the whole fleet at a time counts running runs, so that two cannot take the last place.
     """
     if settings.JOB_FLEET_LIMIT <= 0:
         yield room
@@ -216,14 +152,14 @@ def fleet_room(room: int) -> Iterator[int]:
 def _claim_one_by_one(
     specs: Mapping[int, JobSpec], jobs: Sequence[int], room: int, who: Claimant, now: datetime
 ) -> list[Claimed]:
-    """What is claimed is ours, whatever happens to the next: it is answered, never dropped."""
+    """Runs claimed so far are returned even if a later claim fails."""
     claimed: list[Claimed] = []
     for job in jobs:
         try:
             if len(claimed) < room:
                 claimed += claim_counted(job, specs[job], room - len(claimed), who, now)
         except IntegrityError:
-            continue  # somebody was faster in that scope; the next look decides
+            continue  # another job worker was faster in that scope; the next poll tries again
         except DatabaseError:
             if not claimed:
                 raise
@@ -232,24 +168,24 @@ def _claim_one_by_one(
 
 
 def warm_up(specs: Mapping[int, JobSpec], who: Claimant, now: datetime) -> None:
-    """A claim of nothing: everything the next one needs is at hand then, here and in the server."""
+    """An empty claim, so that the next one finds its statements prepared and its data cached."""
     _take([0], specs, 1, who, now)
 
 
 def claim_counted(job: int, spec: JobSpec, room: int, who: Claimant, now: datetime) -> list[Claimed]:
-    """J-18: one claimer at a time counts what runs. The lock comes first, so that the count is made after it."""
+    """J-18: claim runs of a job with a limit. The lock comes first, so that running runs are counted under it."""
     with fleet_room(room) as room, transaction.atomic():
         Job.objects.select_for_update(no_key=True).get(pk=job)
         if spec.concurrency:
             running = Run.objects.filter(job_id=job, state=State.RUNNING).count()
             room = min(room, spec.concurrency - running)
         pks = _candidates([job], {job: spec}, room, now) if room > 0 else []
-        # The clock went on while we waited for the lock; a lease must not begin in the past.
+        # Time passed while we waited for the lock; a lease must not start in the past.
         return _take(pks, {job: spec}, room, who, max(now, database_now())) if pks else []
 
 
 def _candidates(jobs: Sequence[int], specs: Mapping[int, JobSpec], limit: int, now: datetime) -> list[int]:
-    """In the order in which they are to be taken; of an exclusive scope only the first."""
+    """In the order in which they are claimed; of an exclusive scope only the first."""
     exclusive = [specs[job].is_exclusive for job in jobs]
     rows = fetch_prepared(CANDIDATES, {"jobs": list(jobs), "exclusive": exclusive, "limit": limit, "now": now})
     chosen, scopes = [], set()
@@ -269,7 +205,7 @@ def _take(pks: Sequence[int], specs: Mapping[int, JobSpec], room: int, who: Clai
         now=now,
         by=who.name,
         is_durable=True,
-        is_noted=False,  # who claimed it when stands in the row, and every failed attempt in its errors
+        is_noted=False,  # the row stores who claimed it and when, and every failed attempt in `errors`
         at_most=room,
         changes={
             "attempt": "jobs_run.attempt + 1",
@@ -297,7 +233,7 @@ def _take(pks: Sequence[int], specs: Mapping[int, JobSpec], room: int, who: Clai
 
 
 def _read(row: Sequence[Any]) -> Claimed:
-    """Django hands JSON columns of raw statements over as text."""
+    """Django returns JSON columns of raw statements as text."""
     values = dict(zip(("id", *RETURNING), row, strict=True))
     for name in ("payload", "errors"):
         if isinstance(values[name], str):

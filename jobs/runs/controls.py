@@ -1,4 +1,4 @@
-"""What people do to jobs and runs by hand: run now, pause, resume, fill in; cancel and retry a run."""
+"""Staff actions on jobs (run now, pause, resume, fill in) and on runs (cancel, retry)."""
 
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ RETRIED = (State.FAILED, State.CANCELLED, State.RETRY)
 
 @action("run now", "Run now", permission=OPERATE, when=lambda job: job.is_declared, otherwise="not in the code")
 def run_now(job: Job, *, now: datetime, by: str, scope: str | None = None, payload: Any = None) -> Outcome:
-    """Once, whatever its plan, also while it is paused. Without a scope: in every active one."""
+    """Run the job once, outside its schedule and even while it is paused. Without a scope: in every active scope."""
     scopes = [scope]
     if scope is None:
         scopes = list(job.cursors.filter(is_active=True).exclude(scope="").values_list("scope", flat=True)) or [""]
@@ -25,7 +25,7 @@ def run_now(job: Job, *, now: datetime, by: str, scope: str | None = None, paylo
     for each in scopes[:SCOPES_BY_HAND]:
         try:
             runs.append(queue.run_by_hand(job.name, scope=each or "", payload=payload, by=by))
-        except queue.NotQueued as refusal:  # one scope's run must not keep the others from theirs
+        except queue.NotQueued as refusal:  # a refusal in one scope must not stop the others
             not_queued.append(str(refusal))
     if not runs:
         return refused(not_queued[0])
@@ -53,28 +53,28 @@ def resume(job: Job, *, now: datetime, by: str) -> Outcome:
 
 @action("backfill", "Fill in", permission=OPERATE, when=lambda job: job.is_declared, otherwise="not in the code")
 def backfill(job: Job, *, now: datetime, by: str, scope: str, first: datetime, last: datetime) -> Outcome:
-    """J-05: what was never planned, behind everything that is current. Doing it twice does it once."""
+    """J-05: queue missing runs of a period, at the lowest priority. Repeating it adds nothing."""
     made = queue.backfill(job, scope, first, last, by=by)
     if not made:
-        return nothing(f"{job} has a run for every planned time of that span already.")
-    text = f"{len(made)} runs of {job} are queued, behind everything current."
+        return nothing(f"{job} already has a run for every planned time in this period.")
+    text = f"{len(made)} runs of {job} are queued. They run after all current runs."
     return done(text, details={"runs": len(made)})
 
 
 @action("cancel", "Cancel", permission=OPERATE, states=tuple(Run.live_states()))
 def cancel(run: Run, *, now: datetime, by: str) -> Outcome:
-    """What waits never runs; what runs is told to stop."""
+    """A waiting run never starts; a running one is asked to stop."""
     if not queue.cancel(run, by=by):
         return changed_meanwhile(run)
-    return done(f"{run}: it is told to stop." if run.state == State.RUNNING else f"{run}: cancelled.")
+    return done(f"{run} was asked to stop." if run.state == State.RUNNING else f"{run} is cancelled.")
 
 
 @action("retry", "Retry", permission=OPERATE, states=RETRIED)
 def retry(run: Run, *, now: datetime, by: str) -> Outcome:
-    """Now, with a fresh count of attempts."""
+    """Queue the run again now, with its full number of attempts."""
     if not queue.retry(run, by=by):
         return changed_meanwhile(run) if _has_moved(run) else _twin(run)
-    return done(f"{run}: queued again.")
+    return done(f"{run} is queued again.")
 
 
 def _has_moved(run: Run) -> bool:
@@ -82,4 +82,6 @@ def _has_moved(run: Run) -> bool:
 
 
 def _twin(run: Run) -> Outcome:
-    return nothing(f"{run}: another run with its key is under way.", reason="another run with its key is under way")
+    return nothing(
+        f"{run}: another run with the same key is already live.", reason="another run with the same key is already live"
+    )

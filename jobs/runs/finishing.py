@@ -1,4 +1,4 @@
-"""The end of an attempt: state, result and error in one statement, guarded by the lease's token (J-08, J-16)."""
+"""Writes the end of an attempt: state, result and error in one statement, guarded by the lease token (J-08, J-16)."""
 
 import logging
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ State, Fault = Run.State, Run.Fault
 ERRORS_KEPT = 50
 ERROR_LENGTH = 4000
 ORPHANED_UNTIL_POISON = 3
-# Nobody knows how far it got: only what may be entered again is tried again (J-07).
+# It is not known how far the attempt got: only a reentrant job is tried again (J-07).
 UNKNOWN_END = {Fault.STALE_TIMEOUT, Fault.WORKER_CRASHED, Fault.WORKER_STOPPED, Fault.HANDLER_CRASH, Fault.RUN_TIMEOUT}
 FINAL = {Fault.BAD_PAYLOAD, Fault.POISON, Fault.HOPELESS}
-# There is room again under a job's limit, or the fleet's: if more waits, job workers without work should know.
+# Wakes idle job workers when a job with a limit has room again and more of its runs are queued.
 WAKE = f"""SELECT pg_notify('airlock_runs', '') WHERE EXISTS (
               SELECT FROM jobs_run WHERE job_id = ANY(%s) AND state = '{State.QUEUED}')"""  # noqa: S608  (our own states)
 
-# What write_end sets; the values come with each row.
+# Columns that write_end sets.
 END_CHANGES = {
     "attempts_forgiven": "attempts_forgiven + %(forgiven)s",
     "run_at": "%(run_at)s",
@@ -55,7 +55,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Ending:
-    """How an attempt ended, and under which conditions that may be written."""
+    """How an attempt ended, and the conditions under which that may be written."""
 
     failure: Failure
     run: Claimed | Run
@@ -69,7 +69,7 @@ class Ending:
 
 
 def succeed(runs: Sequence[Claimed], results: Sequence[Any], *, now: datetime, by: str) -> set[int]:
-    """Many at once; answers whose end was accepted. The others' leases were lost, and their results are ignored."""
+    """Write many successes at once. Returns the ids that were accepted; the others lost their lease and are ignored."""
     done = Run.move_batch(
         [run.id for run in runs],
         State.RUNNING,
@@ -77,7 +77,7 @@ def succeed(runs: Sequence[Claimed], results: Sequence[Any], *, now: datetime, b
         now=now,
         by=by,
         is_durable=True,
-        is_noted=False,  # the row itself says when and by whom
+        is_noted=False,  # the row stores when and by whom
         guard=f"token = {Run.own('tokens', 'uuid')}",
         changes={
             "result": Run.own("results", "jsonb"),
@@ -93,19 +93,19 @@ def succeed(runs: Sequence[Claimed], results: Sequence[Any], *, now: datetime, b
 
 
 def fail(run: Claimed, failure: Failure, backoff: timedelta, *, now: datetime, by: str) -> str | None:
-    """Retry, give up or cancel, as the failure and the attempts say. The new state; None if the lease is lost."""
+    """Move the run to retry, failed or cancelled. Returns the new state, or None if the lease is lost."""
     return write_verdict(run.id, run.token, failure, run, backoff, now=now, by=by)
 
 
 def write_verdict(
     pk: int, token: UUID | None, failure: Failure, run: Claimed | Run, backoff: timedelta, *, now: datetime, **how: Any
 ) -> str | None:
-    """Write what the code says. A run that somebody wants cancelled is not tried again, however it ended (J-25).
+    """Write the state that follows from the failure. A run with a request to cancel is not retried (J-25).
 
     `how`: the other fields of Ending.
     """
     ending = Ending(failure, run, backoff, now, **how)
-    # A job worker that is stopped costs the run no attempt.
+    # Stopping a job worker does not cost the run an attempt.
     left = run.attempts_left or (1 if failure.code == Fault.WORKER_STOPPED else 0)
     to = verdict(failure.code, attempts_left=left, is_reentrant=run.is_reentrant)
     if to != State.RETRY:
@@ -118,7 +118,7 @@ def write_verdict(
 
 
 def verdict(code: str, *, attempts_left: int, is_reentrant: bool) -> str:
-    """What becomes of a run after an attempt that ended with this code."""
+    """The state of a run after an attempt that ended with this code."""
     if code == Fault.CANCELLED:
         return State.CANCELLED
     if code in FINAL or not attempts_left or (code in UNKNOWN_END and not is_reentrant):
@@ -127,7 +127,7 @@ def verdict(code: str, *, attempts_left: int, is_reentrant: bool) -> str:
 
 
 def write_end(pk: int, token: UUID | None, to: str, ending: Ending, condition: str = "true") -> bool:
-    """Move one row from running to its next state, if its token is still the one we know and the condition holds."""
+    """Move one row from running to its next state, if its token still matches and the condition holds."""
     now, run, code = ending.now, ending.run, str(ending.failure.code)
     text = plain(redact(ending.failure.text))[:ERROR_LENGTH]
     error = {"attempt": run.attempt, "at": now.isoformat(), "code": code, "text": text}
@@ -158,7 +158,7 @@ def write_end(pk: int, token: UUID | None, to: str, ending: Ending, condition: s
 
 
 def tell_of_room(jobs: Sequence[int]) -> None:
-    """After the end of runs of these limited jobs; under a fleet's limit every end makes room for any job."""
+    """Wake job workers after runs of these limited jobs ended. Under JOB_FLEET_LIMIT any job may have room now."""
     if settings.JOB_FLEET_LIMIT > 0:
         if Run.objects.filter(state=State.QUEUED).exists():
             wake_workers()

@@ -1,4 +1,4 @@
-"""Keeping what one has claimed: one statement renews every lease of a worker and tells what it lost or is to stop."""
+"""Renews all leases of a job worker in one statement, which also returns lost leases and requests to cancel."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from jobs.models import Run
 
-# A row that somebody else has locked in this moment is neither renewed nor lost: the next beat tries again.
+# A row that is locked by another session is neither renewed nor lost: the next heartbeat tries again.
 RENEW = f"""
     WITH mine AS MATERIALIZED (
         SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[], %(leases)s::float8[]) AS m (id, token, lease)),
@@ -27,7 +27,7 @@ ALIVE = """UPDATE jobs_jobworker SET heartbeat_at = clock_timestamp(), runs_done
 
 @dataclass(frozen=True)
 class Held:
-    """One lease: of which run, for how long at a time. Known by its token: a run may be claimed again, a token not."""
+    """One lease. It is identified by its token: a run may be claimed again, a token may not."""
 
     run_id: int
     lease_seconds: float
@@ -35,14 +35,14 @@ class Held:
 
 @dataclass(frozen=True)
 class Beat:
-    """What a renewal told: the explicit refusals, and what people want stopped (token -> reason)."""
+    """The answer to a renewal: leases explicitly refused, and runs to cancel (token -> reason)."""
 
     lost: frozenset[UUID]
     cancelled: dict[UUID, str]
 
 
 def renew(connection: Any, held: Mapping[UUID, Held]) -> Beat:
-    """Push every lease ahead. Only an explicit refusal is a loss (J-08, J-09); a database that is away raises."""
+    """Extend every lease. Only an explicit refusal is a loss (J-08, J-09); an unavailable database raises."""
     if not held:
         return Beat(frozenset(), {})
     values = {

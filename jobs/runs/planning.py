@@ -1,7 +1,7 @@
-"""The leader's step that turns a job's times into runs: a few seconds ahead, so that workers start them on the instant.
+"""The leader's step that makes runs from job schedules, a few seconds ahead, so that they start exactly on time.
 
-It costs what is due, not what is stored. A cursor moves by compare-and-set in the transaction that makes the runs
-(J-24), and a run's (job, scope, moment) is unique: planned twice is planned once, whoever plans.
+Its cost depends on what is due, not on what is stored. A cursor advances by compare-and-set in the transaction that
+makes the runs (J-24), and a run's job, scope and planned time are unique, so that planning twice makes one run.
 """
 
 import logging
@@ -38,7 +38,7 @@ ADVANCE = """
 
 
 class Synced:
-    """Which version of the declared jobs the rows mirror, and when scope providers were last asked (monotonic)."""
+    """Which version of the declared jobs the rows mirror, and when scopes were last read (monotonic)."""
 
     def __init__(self) -> None:
         self.version = -1
@@ -46,7 +46,7 @@ class Synced:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Make the runs of everything that fires within the next seconds; answer when the next one has to be made."""
+    """Make the runs that are due within the next seconds. Returns when the next ones have to be made."""
     _sync_if_needed(term.memory(Synced), now)
     ahead = timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
     jobs = {job.pk: job for job in Job.objects.planned() if job.name in registry.jobs}
@@ -56,8 +56,8 @@ def step(term: Term, now: datetime) -> datetime | None:
         try:
             plan(jobs[job_id], next_at, now, now + ahead)
         except (OperationalError, InterfaceError):
-            raise  # the database is away: that is no fault of the job
-        except Exception as error:  # a job that cannot be planned must not stop the others, and somebody hears of it
+            raise  # the database is unavailable: not an error of the job
+        except Exception as error:  # a job that cannot be planned must not stop the others; it raises an alert
             logger.exception("A job could not be planned. job=%s", jobs[job_id].name)
             registration.note_trouble(jobs[job_id], error, now, is_plannable=False)
     first = active.filter(job__is_plannable=True).values_list("next_at", flat=True).first()
@@ -72,7 +72,7 @@ def _needs_looks() -> bool:
 
 
 def _sync_if_needed(synced: Synced, now: datetime) -> None:
-    """The code once, and again when a job joins late; scope providers, and what could not be planned, every minute."""
+    """Mirror the declared jobs when they change. Every minute, read scopes again and retry jobs with a plan error."""
     version = registry.version
     if synced.version != version:
         registration.sync(now)
@@ -86,7 +86,7 @@ def _sync_if_needed(synced: Synced, now: datetime) -> None:
 
 
 def plan(job: Job, next_at: datetime, now: datetime, horizon: datetime) -> int:
-    """The runs of all scopes of one job that stand at `next_at`; answers how many were made."""
+    """Make the runs of all scopes of one job whose cursor is at `next_at`. Returns how many were made."""
     spec = registry.get(job.name)
     when = job.when
     if spec is None or when is None:
@@ -95,7 +95,7 @@ def plan(job: Job, next_at: datetime, now: datetime, horizon: datetime) -> int:
     made = 0
     while True:
         with transaction.atomic():
-            # Nobody pauses it between this look and the insert.
+            # The lock keeps the job from being paused between this check and the insert.
             if not Job.objects.select_for_update(no_key=True).filter(pk=job.pk, is_paused=False).exists():
                 return made
             scopes = _advance(job, next_at, following)
@@ -115,7 +115,7 @@ def _advance(job: Job, old: datetime, new: datetime | None) -> list[str]:
 def choose(
     when: fire_times.When, catch_up: CatchUp, next_at: datetime, now: datetime, horizon: datetime
 ) -> tuple[list[datetime], datetime | None]:
-    """Which of the fires up to the horizon are to be made, and where the cursor stands after that (J-05)."""
+    """The fire times up to the horizon to make runs for, and the cursor's next position (J-05)."""
     fires: list[datetime] = []
     last = next_at - timedelta(microseconds=1)
     if next_at <= now and catch_up.mode == "latest":

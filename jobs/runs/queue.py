@@ -1,7 +1,7 @@
-"""Putting runs into the table and taking them out again: queue, by hand, backfill, cancel, retry.
+"""Creates runs (queued, by hand, backfill), cancels them and retries them.
 
-Everything here is one statement or one transaction on the caller's connection, so that what is queued stands or falls
-with what the caller writes. Workers are told by NOTIFY when it commits.
+Every function is one statement or one transaction on the caller's connection, so that a run is queued only if the
+caller's transaction commits. NOTIFY wakes the job workers on commit.
 """
 
 from collections.abc import Sequence
@@ -31,15 +31,15 @@ BACKFILL_LIMIT = 1000
 
 
 class NotQueued(Refusal):
-    """It cannot be queued or started; the text says why."""
+    """The run cannot be queued; the text says why."""
 
 
 class UnknownJob(NotQueued):
-    """No such job is declared in the code that runs here."""
+    """No such job is declared in this process."""
 
 
 class AlreadyRunning(NotQueued):
-    """There is one already."""
+    """An exclusive job is already running or queued by hand."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Order:
     project_id: int | None = None
 
 
-# Scopes take turns: a new run goes behind its own scope's last one, but never before the one whose turn it is now.
+# Scopes take turns: a new run goes behind the last run of its scope, but never ahead of the current turn.
 TURN = f"""1 + GREATEST(
     COALESCE((SELECT max(turn) FROM jobs_run q
               WHERE q.job_id = %(job)s AND q.scope = s.scope AND q.state = '{State.QUEUED}'), 0),
@@ -98,7 +98,7 @@ def spec_of(name: str) -> JobSpec:
 
 
 def job_row(name: str) -> Job:
-    """The row of a declared job; made now if nobody has synchronised it yet."""
+    """The row of a declared job; created if it does not exist yet."""
     spec = spec_of(name)
     return Job.objects.filter(name=name).first() or upsert(spec)
 
@@ -120,9 +120,9 @@ def enqueue(  # noqa: PLR0913  one keyword for each column a caller may set
     project_id: int | None = None,
     by: str = "",
 ) -> Run:
-    """Queue one run. Under a key it is queued once: while that one is not over, it is the answer.
+    """Queue one run. With a key: while a run with that key is live, that run is returned instead.
 
-    Raises UnknownJob or BadPayload, and then nothing is stored.
+    Raises UnknownJob or BadPayload; nothing is stored then.
     """
     order = Order(scope, payload, run_at, None, key, owner, project_id)
     for _ in range(5):
@@ -130,12 +130,12 @@ def enqueue(  # noqa: PLR0913  one keyword for each column a caller may set
         run = Run.objects.filter(pk=made[0]).first() if made else None
         run = run or (Run.objects.live().filter(job__name=name, key=key).first() if key else None)
         if run is not None:
-            return run  # ours, or the one that is there; one that ended in this moment makes room for ours
-    raise NotQueued(f"{name} with the key {key} changes faster than it can be queued.")
+            return run  # the new run, or the live one; if that one has just ended, the loop tries again
+    raise NotQueued(f"{name} could not be queued: runs with the key {key} keep starting and ending. Try again.")
 
 
 def enqueue_many(name: str, orders: Sequence[Order], *, priority: int = 0, by: str = "") -> list[int]:
-    """Queue many runs of one job in one statement; answers the ids of those that were not there already."""
+    """Queue many runs of one job in one statement. Returns the ids of the new runs."""
     return insert(name, orders, trigger=Run.Trigger.QUEUE, priority=priority, by=by)
 
 
@@ -149,7 +149,7 @@ def insert(
     note: str = "",
     now: datetime | None = None,
 ) -> list[int]:
-    """The one place that makes runs. A plan, a key that is there already, is left out."""
+    """The only function that creates runs. Orders whose planned time or key already has a run are left out."""
     spec = spec_of(name)
     payloads = [dump(order.payload, spec.payload) for order in orders]
     now = now or database_now()
@@ -179,7 +179,7 @@ def insert(
 
 
 def run_by_hand(name: str, *, scope: str = "", payload: Any = None, by: str, project_id: int | None = None) -> Run:
-    """J-19: now, whatever its plan; allowed while paused, refused while one is at it. Its place in time stays."""
+    """J-19: run now, even while paused; refused while another run is active. The schedule does not change."""
     job = job_row(name)
     if scope and spec_of(name).when and not job.cursors.filter(scope=scope, is_active=True).exists():
         raise NotQueued(f"{job} has no scope called {scope}.")
@@ -189,28 +189,28 @@ def run_by_hand(name: str, *, scope: str = "", payload: Any = None, by: str, pro
             Q(state=State.RUNNING) | Q(state=State.QUEUED, trigger=Run.Trigger.MANUAL)
         )
         if registry.jobs[name].is_exclusive and (other := there.first()) is not None:
-            raise AlreadyRunning(f"{job} is {other.state_word} already (run {other.pk}).")
+            raise AlreadyRunning(f"{job} is already {other.state_word} (run {other.pk}).")
         order = Order(scope=scope, payload=payload, project_id=project_id)
         made = insert(name, [order], trigger=Run.Trigger.MANUAL, priority=BY_HAND_PRIORITY, by=by, note="by hand")
     return Run.objects.get(pk=made[0])
 
 
 def backfill_moments(job: Job, scope: str, first: datetime, last: datetime) -> list[datetime]:
-    """The plans of that span that have no run yet, oldest first. Raises NotQueued if there are too many."""
+    """The planned times in this period that have no run yet, oldest first. Raises NotQueued if there are too many."""
     when = job.when
     if when is None:
-        raise NotQueued(f"{job} does not fire by itself: there is nothing to fill in.")
+        raise NotQueued(f"{job} has no schedule, so there is nothing to fill in.")
     if last <= first:
-        raise NotQueued("The span must end after it begins.")
+        raise NotQueued("The period must end after it starts.")
     moments = fire_times.between(when, first, min(last, database_now()), BACKFILL_LIMIT + 1)
     if len(moments) > BACKFILL_LIMIT:
-        raise NotQueued(f"That would be more than {BACKFILL_LIMIT} runs. Choose a shorter span.")
+        raise NotQueued(f"This period has more than {BACKFILL_LIMIT} runs. Choose a shorter period.")
     there = Run.objects.filter(job=job, scope=scope, planned_at__in=moments).values_list("planned_at", flat=True)
     return sorted(set(moments) - set(there))
 
 
 def backfill(job: Job, scope: str, first: datetime, last: datetime, *, by: str) -> list[int]:
-    """J-05: fill in what was never planned, behind everything that is current. Doing it twice does it once."""
+    """J-05: queue missing runs at the lowest priority. Repeating it adds nothing. Returns their ids."""
     spec_of(job.name)
     orders = [Order(scope=scope, planned_at=moment) for moment in backfill_moments(job, scope, first, last)]
     if not orders:
@@ -221,7 +221,7 @@ def backfill(job: Job, scope: str, first: datetime, last: datetime, *, by: str) 
 
 
 def cancel(run: Run, *, by: str, reason: str = "") -> bool:
-    """What waits never runs; what runs is told to stop. False if it is over."""
+    """A waiting run never starts; a running one is asked to stop. False if the run is over."""
     now, reason = database_now(), reason[:200] or f"cancelled by {by}"
     for _ in range(5):
         if run.is_over:
@@ -230,7 +230,7 @@ def cancel(run: Run, *, by: str, reason: str = "") -> bool:
             asked = {"cancel_requested_at": now, "cancel_reason": reason}
             with transaction.atomic():
                 if Run.objects.filter(pk=run.pk, state=State.RUNNING, token=run.token).update(**asked):
-                    run.remark(f"is to be cancelled: {reason}", now=now, by=by)
+                    run.remark(f"asked to stop: {reason}", now=now, by=by)
                     wake_workers(CANCEL)
                     return True
         elif run.move(
@@ -244,28 +244,28 @@ def cancel(run: Run, *, by: str, reason: str = "") -> bool:
             cancel_reason=reason,
         ):
             return True
-        run.refresh_from_db()  # it moved on in this moment: look again
+        run.refresh_from_db()  # the run has just changed state: try again
     return False
 
 
 def cancel_of(owner: str, *, by: str, reason: str) -> int:
-    """J-25: the thing they are about goes, and so do they."""
+    """J-25: cancel all live runs of a deleted object. Returns how many."""
     return sum(cancel(run, by=by, reason=reason) for run in Run.objects.live().filter(owner=owner))
 
 
 def retry(run: Run, *, by: str) -> bool:
-    """Again, now, with a fresh count of attempts; all errors stay on record. False if it is not there to be retried."""
+    """Queue the run again now, with its full number of attempts; its errors are kept. False if it cannot be retried."""
     if not run.may_move(State.QUEUED):
         return False
     now = database_now()
     if run.key and Run.objects.live().filter(job_id=run.job_id, key=run.key).exclude(pk=run.pk).exists():
-        return False  # another one with its key is on its way
+        return False  # another live run has the same key
     with transaction.atomic():
         moved = run.move(
             State.QUEUED,
             now=now,
             by=by,
-            note="once more, by hand",
+            note="retried by hand",
             run_at=now,
             attempts_forgiven=run.attempt,
             orphaned_times=0,

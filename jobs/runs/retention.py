@@ -1,4 +1,4 @@
-"""The engine's own jobs: finished runs and the records of ended workers go when they are no longer needed (J-22)."""
+"""The job that deletes old finished runs and the records of ended job workers (J-22)."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,7 @@ WORKERS_KEPT = timedelta(days=14)
 
 @job("runs.retention", when=every(3600, delay_seconds=90), timeout_seconds=600, keep=MINOR)
 def delete_old_runs(run: RunContext) -> dict[str, Any]:
-    """Delete finished runs that nobody needs any more, in small batches."""
+    """Delete old finished runs and the records of ended job workers, in small batches."""
     deleted = {}
     jobs = list(Job.objects.all())
     for number, row in enumerate(jobs):
@@ -29,7 +29,7 @@ def delete_old_runs(run: RunContext) -> dict[str, Any]:
 
 
 def delete_finished(row: Job, keep: Keep, run: RunContext | None = None) -> int:
-    """J-22: by age, succeeded and failed apart, at most a thousand rows a statement."""
+    """J-22: by age, with separate limits for succeeded and failed runs, at most 1,000 rows per statement."""
     now, count = database_now(), 0
     for states, seconds in (
         ([State.SUCCEEDED], keep.succeeded_seconds),

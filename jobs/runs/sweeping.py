@@ -1,8 +1,8 @@
-"""The leader's step that rescues what crashed: stale leases, hard limits, dead workers; each row on its own.
+"""The leader's step that rescues runs: expired leases, exceeded hard limits, dead job workers.
 
-A dead worker on this machine is known by its process and its runs are rescued at once. One on another machine is taken
-for dead when its leases run out. What may be entered again is tried again; what may not ends as failed (J-07). A
-run that takes its worker down three times in a row is poison and goes no further (J-15).
+A dead job worker on this machine is recognised by its process, and its runs are rescued at once. One on another machine
+is considered dead when its leases expire. A reentrant run is tried again, others fail (J-07). A run whose job worker
+dies three times in a row is poison and is not tried again (J-15).
 """
 
 import logging
@@ -14,7 +14,7 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from jobs.declared.declarations import registry
 from jobs.models import Job, JobWorker, Run
-from jobs.runs import claiming, worker_records
+from jobs.runs import promotion, worker_records
 from jobs.runs.finishing import ORPHANED_UNTIL_POISON, Failure, write_verdict
 from station.alerts import raise_alert, resolve_alert
 from station.database.notify import wake_workers
@@ -31,12 +31,12 @@ WORKER_SILENCE = timedelta(seconds=90)
 NOBODY_AFTER = timedelta(seconds=60)
 NO_WORKER = "no_job_worker"
 WHY = {
-    Fault.WORKER_CRASHED: "its worker died while it was at it",
-    Fault.STALE_TIMEOUT: "its worker has not been heard of, or did not end it in time",
-    Fault.POISON: "its worker died three times in a row while it was at it; it is not tried again",
+    Fault.WORKER_CRASHED: "the job worker died during the run",
+    Fault.STALE_TIMEOUT: "the job worker stopped responding, or did not end the run in time",
+    Fault.POISON: "the job worker died three times in a row during this run; it is not tried again",
 }
-# While something runs its worker may die; what nobody promoted or takes is looked at; a silent worker is buried.
-# State by state: over two at once PostgreSQL would read all of both instead of the first of each.
+# Due at once while a run is running or queued; 2 s after a waiting run should have been promoted; 90 s after a job
+# worker's last heartbeat. One subquery per state: for two states at once PostgreSQL would read all rows of both.
 DUE_SQL = f"""SELECT LEAST(
     CASE WHEN EXISTS (SELECT FROM jobs_run WHERE state = '{State.RUNNING}')
            OR (SELECT min(run_at) FROM jobs_run WHERE state = '{State.QUEUED}') IS NOT NULL THEN clock_timestamp() END,
@@ -46,12 +46,12 @@ DUE_SQL = f"""SELECT LEAST(
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Bury dead workers, rescue what they left, and promote what nobody else did."""
+    """Record dead job workers, rescue their runs, and promote runs that no job worker promoted."""
     is_patient = term.memory(Patience).holds(now)
     rescued = bury(now, by_silence=not is_patient)
     rescued += 0 if is_patient else rescue_stale(now)
     if Run.objects.waiting(now - timedelta(seconds=2)).exists():
-        rescued += claiming.promote(now, now, latest_only())
+        rescued += promotion.promote(now, now, latest_only())
     if rescued:
         wake_workers()
     _tell_if_nobody_works(now)
@@ -62,9 +62,9 @@ def step(term: Term, now: datetime) -> datetime | None:
 
 
 class Patience:
-    """After a silence of our own, or after the clock was set, a lease may have expired for want of a database.
+    """After a pause of this process, or a change of the clock, leases may have expired without a dead job worker.
 
-    Every job worker then gets time to be heard first; only those proven dead are given up at once.
+    Every job worker then gets time for a heartbeat; only those proven dead are given up at once.
     """
 
     def __init__(self) -> None:
@@ -84,15 +84,15 @@ class Patience:
 
 
 def latest_only() -> list[int]:
-    """The rows of jobs of which only the latest plan counts."""
+    """Ids of the jobs that catch up only the latest planned run."""
     names = [name for name, spec in registry.jobs.items() if spec.when and spec.catch_up.mode == "latest"]
     return list(Job.objects.filter(name__in=names).values_list("pk", flat=True))
 
 
 def bury(now: datetime, *, by_silence: bool = True) -> int:
-    """Workers that are gone: by their process if they lived here, else by their silence.
+    """Record job workers that are dead: by their process on this machine, otherwise by their missing heartbeat.
 
-    What a proven dead one was at goes on elsewhere at once; of a silent one each run when its own lease is over.
+    Runs of a proven dead one are rescued at once; those of a silent one when their leases expire.
     """
     count = 0
     for worker in JobWorker.objects.filter(ended_at=None):
@@ -110,20 +110,20 @@ def _bury_one(worker: JobWorker, now: datetime) -> bool:
     rows = JobWorker.objects.filter(pk=worker.pk, ended_at=None, heartbeat_at=worker.heartbeat_at)
     if not rows.update(ended_at=now, ending=JobWorker.Ending.CRASHED):
         return False
-    logger.error("A worker died. worker=%s", worker.name)
+    logger.error("A job worker died. worker=%s", worker.name)
     raise_alert(
         f"job_worker:{worker.place}",
-        f"The worker {worker.name} died",
+        f"Job worker {worker.name} died",
         now=now,
         severity=Severity.WARNING,
-        text="What it was at is tried again where that is safe. See Runs, error code worker_crashed.",
+        text="Its runs are tried again where that is safe. See Runs, error code worker_crashed.",
         subject=f"jobworker:{worker.pk}",
     )
     return True
 
 
 def rescue_stale(now: datetime) -> int:
-    """J-12, J-13: expired, over the limit, or without a readable lease; the oldest first, so that none hides."""
+    """J-12, J-13: rescue runs whose lease has expired or is unreadable, or that exceed the hard limit; oldest first."""
     count = 0
     for run in Run.objects.stale(now)[:PER_PASS]:
         worker = JobWorker.objects.filter(pk=run.worker_ref or 0).first()
@@ -133,14 +133,14 @@ def rescue_stale(now: datetime) -> int:
 
 
 def orphan(run: Run, code: str, now: datetime) -> bool:
-    """Take one run away from whoever had it. A row that cannot be rescued must not keep the others from it."""
+    """Take one run away from its job worker. A run that cannot be rescued must not stop the others."""
     times = run.orphaned_times + 1 if code == Fault.WORKER_CRASHED else 0
     if times >= ORPHANED_UNTIL_POISON:
         code = Fault.POISON
     spec = registry.get(run.job.name)
     backoff = spec.backoff(run.attempt) if spec else timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
     failure = Failure(code, WHY[Fault(code)] + (f" ({run.worker_name})" if run.worker_name else ""))
-    # Still the same claim, or somebody else was faster; and a heartbeat in this moment saves it.
+    # Only if the claim is still the same; a heartbeat that arrives now saves the run.
     guard = "leased_until_at = %(lease)s::timestamptz" if run.leased_until_at else "leased_until_at IS NULL"
     try:
         with transaction.atomic():
@@ -154,28 +154,28 @@ def orphan(run: Run, code: str, now: datetime) -> bool:
                 guard=guard,
                 lease=run.leased_until_at,
                 orphaned_times=times,
-                skip_locked=True,  # whoever holds the row in this moment is no reason for the leader to wait
+                skip_locked=True,  # the leader must not wait for a locked row
             )
             return to is not None
     except (OperationalError, InterfaceError):
-        raise  # the database is away: nothing can be rescued
-    except Exception:  # each row on its own: the next pass tries it again
+        raise  # the database is unavailable: nothing can be rescued
+    except Exception:  # the next pass tries this run again
         logger.exception("A run could not be rescued. run=%s", run.pk)
         return False
 
 
 def _tell_if_nobody_works(now: datetime) -> None:
-    """Runs that wait and nobody to take them: the work silently does not happen, so somebody is told."""
+    """Alert when runs wait and no job worker is running: otherwise the work would silently not happen."""
     if JobWorker.objects.filter(ended_at=None, heartbeat_at__gt=now - WORKER_SILENCE).exists():
-        resolve_alert(NO_WORKER, now=now, note="a worker is there")
+        resolve_alert(NO_WORKER, now=now, note="a job worker is running")
         return
     waiting = Run.objects.filter(state=State.QUEUED, run_at__lt=now - NOBODY_AFTER, job__is_paused=False)
     count = waiting.count()
     if count:
         raise_alert(
             NO_WORKER,
-            "No worker runs, and work is waiting",
+            "No job worker is running, and runs are waiting",
             now=now,
             severity=Severity.CRITICAL,
-            text=f"{count} runs wait. Start one: manage.py runworker",
+            text=f"{count} runs are waiting. Start a job worker: manage.py runworker",
         )

@@ -1,4 +1,4 @@
-"""The workers as the database knows them: who is there, where, and how one knows that a process is dead."""
+"""The records of job workers: registering, signing off, and proving that a process is dead."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from jobs.models import JobWorker
 
 @lru_cache
 def here() -> str:
-    """This machine since its last boot, and whose process numbers are meant: containers have their own."""
+    """Identifies this machine, its boot and its process namespace (containers have their own process numbers)."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         numbers = os.readlink("/proc/self/ns/pid")  # noqa: PTH115  (not a path of files)
@@ -21,7 +21,7 @@ def here() -> str:
 
 
 def started(pid: int) -> str:
-    """When the process of that number began, as the kernel counts; empty if there is none. Numbers are reused."""
+    """Start time of a process in kernel ticks, or "" if there is none. Needed because process numbers are reused."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -52,5 +52,5 @@ def sign_off(worker: JobWorker, done: int, now: datetime) -> None:
 
 
 def is_dead_here(worker: JobWorker) -> bool:
-    """True only if it lived on this machine, and its process is certainly gone."""
+    """True only if it ran on this machine and its process is certainly gone."""
     return worker.place == here() and "?" not in worker.place and started(worker.pid) != worker.pid_started

@@ -1,4 +1,4 @@
-"""What was missed while nothing ran, and what failed: caught up as the job says, never lost (J-05, J-06)."""
+"""Missed runs are caught up as the job declares, and retries are never lost (J-05, J-06)."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from jobs.declared import registration
 from jobs.declared.declarations import registry
 from jobs.models import Job, JobCursor, Run
-from jobs.runs import claiming, planning, sweeping
+from jobs.runs import planning, promotion, sweeping
 from jobs.runs.claiming import Claimed
 from jobs.runs.finishing import Failure
 from station.clock import database_now
@@ -23,7 +23,7 @@ ERROR = Failure(Run.Fault.HANDLER_ERROR, "the tape is torn")
 
 
 def away(name: str, hours: float, now: datetime) -> Job:
-    """As if nothing had run for so long: its cursor stands where it stood then, and no other job is due."""
+    """As if nothing had run for this many hours: the job's cursor is that far back, and no other job is due."""
     registration.sync(now)
     row = Job.objects.get(name=name)
     when = row.when
@@ -35,7 +35,7 @@ def away(name: str, hours: float, now: datetime) -> Job:
 
 
 def turns(row: Job, now: datetime, horizon: datetime) -> Iterator[list[datetime]]:
-    """The plans that each turn of the leader makes, until a turn makes none."""
+    """The planned times that each turn of the leader makes, until the cursor passes the horizon."""
     while True:
         before = set(row.runs.values_list("pk", flat=True))
         cursor = row.cursors.get()
@@ -47,7 +47,7 @@ def turns(row: Job, now: datetime, horizon: datetime) -> Iterator[list[datetime]
 
 
 def work(worker: HandWorker, now: datetime) -> list[Claimed]:
-    """Do everything that is due, one after the other, as an exclusive job wants it."""
+    """Finish everything that is due, one after the other, as an exclusive job requires."""
     done: list[Claimed] = []
     while claimed := worker.claim(now=now):
         worker.finish(*claimed)
@@ -56,7 +56,7 @@ def work(worker: HandWorker, now: datetime) -> list[Claimed]:
 
 
 def test_every_missed_hour_within_the_window_is_planned_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """J-05: not older than the window, at most so many a turn, in order, and each exactly once."""
+    """J-05: not older than the window, at most `per_turn` a turn, in order, each exactly once."""
     now = database_now()
     row = away("test.crontab", 30, now)  # catches up two hours, two a turn
     catch_up = registry.jobs["test.crontab"].catch_up
@@ -67,14 +67,14 @@ def test_every_missed_hour_within_the_window_is_planned_oldest_first(monkeypatch
     flat = [fire for turn in made for fire in turn]
     assert all(len(turn) <= 2 for turn in made)
     assert flat == sorted(set(flat))
-    assert [fire for fire in flat if fire < now - 2 * HOUR] == [], "what is older than the window is left out"
+    assert [fire for fire in flat if fire < now - 2 * HOUR] == [], "times before the window are left out"
     assert len(flat) == 2
     assert flat[-1] + HOUR > now, "up to the present"
     assert row.cursors.get().next_at == flat[-1] + HOUR
 
 
 def test_of_thousands_of_missed_seconds_one_is_made() -> None:
-    """J-05: latest only; after an hour away one run, not 3,600, and the series goes on with the next second."""
+    """J-05: latest only: after an hour's outage one run, not 3,600; it continues with the next second."""
     now = database_now()
     row = away("test.often", 1, now)
 
@@ -86,7 +86,7 @@ def test_of_thousands_of_missed_seconds_one_is_made() -> None:
 
 
 def test_a_failed_plan_is_retried_though_the_cursor_went_far_ahead() -> None:
-    """J-06: hours of later plans between an attempt and its retry; the retry comes on its own day all the same."""
+    """J-06: a retry is still run after hours of later planned runs."""
     now = database_now()
     row = away("test.crontab", 1.5, now)
     [first, *_] = [fire for turn in turns(row, now, now) for fire in turn]
@@ -97,24 +97,24 @@ def test_a_failed_plan_is_retried_though_the_cursor_went_far_ahead() -> None:
     worker.finish(claimed, ERROR)
     failed = Run.objects.get(pk=claimed.id)
     assert failed.state == State.RETRY
-    Run.objects.filter(pk=failed.pk).update(run_at=now + 30 * HOUR)  # a pause that outlasts thirty fires
+    Run.objects.filter(pk=failed.pk).update(run_at=now + 30 * HOUR)  # a backoff longer than thirty fire times
 
     for hour in range(1, 30):
         later = now + hour * HOUR
         list(turns(row, later, later))
         work(worker, later)
     planned = row.runs.filter(state=State.SUCCEEDED).count()
-    assert planned >= 29, "every other hour was worked off meanwhile"
+    assert planned >= 29, "every other hour was run meanwhile"
     assert Run.objects.get(pk=failed.pk).state == State.RETRY
 
-    claiming.promote(now + 31 * HOUR, now + 31 * HOUR, sweeping.latest_only())
+    promotion.promote(now + 31 * HOUR, now + 31 * HOUR, sweeping.latest_only())
     [again] = work(worker, now + 31 * HOUR)
     assert (again.id, again.attempt, again.planned_at) == (failed.pk, 2, first)
     assert Run.objects.get(pk=failed.pk).state == State.SUCCEEDED
 
 
 def test_the_leader_finds_a_due_retry_that_no_job_worker_promoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """J-06, J-21: its own index says when it is due; the sweep is the safety net when no job worker is there."""
+    """J-06, J-21: it is found by its index; the sweep promotes it when no job worker does."""
     now = database_now()
     row = away("test.crontab", 0.5, now)
     list(turns(row, now, now))
@@ -122,6 +122,6 @@ def test_the_leader_finds_a_due_retry_that_no_job_worker_promoted(monkeypatch: p
     count = row.runs.count()
 
     assert Run.objects.waiting(now).filter(job=row).count() == count
-    assert claiming.promote(now, now, sweeping.latest_only()) == count
+    assert promotion.promote(now, now, sweeping.latest_only()) == count
 
     assert set(row.runs.values_list("state", flat=True)) <= {State.QUEUED}

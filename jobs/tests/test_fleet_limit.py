@@ -1,4 +1,4 @@
-"""JOB_FLEET_LIMIT: at most so many runs at once over all job workers, whatever they are; 0 is no limit (J-18)."""
+"""JOB_FLEET_LIMIT: the number of runs at a time over all jobs and job workers; 0 is no limit (J-18)."""
 
 import itertools
 import signal
@@ -27,7 +27,7 @@ NAMES = ("test.noop", "test.note", "test.two_at_once")
 
 
 def test_the_limit_counts_every_job_of_every_job_worker(settings: Any) -> None:
-    """J-18: with or without a limit of its own; a place that is free again is taken again."""
+    """J-18: runs of jobs with and without their own limit count; a freed place is used again."""
     settings.JOB_FLEET_LIMIT = 3
     enqueue_many("test.noop", [Order() for _ in range(4)])
     enqueue_many("test.two_at_once", [Order(payload=NOTE) for _ in range(4)])
@@ -47,7 +47,7 @@ def test_the_limit_counts_every_job_of_every_job_worker(settings: Any) -> None:
 
 
 def test_many_claimers_at_once_never_pass_the_limit(settings: Any) -> None:
-    """J-18: each counts what runs while no other can claim; everything gets done all the same."""
+    """J-18: each counts running runs while no other can claim; every run is still executed."""
     settings.JOB_FLEET_LIMIT = 3
     count = len(enqueue_many("test.noop", [Order() for _ in range(60)]))
     count += len(enqueue_many("test.two_at_once", [Order(payload=NOTE) for _ in range(30)]))
@@ -77,8 +77,8 @@ def test_many_claimers_at_once_never_pass_the_limit(settings: Any) -> None:
     assert max(seen) == 3
 
 
-def test_without_a_limit_a_claim_asks_nothing_more(settings: Any) -> None:
-    """J-18: the fast path is as it was: one question for candidates, one statement that takes them."""
+def test_without_a_limit_a_claim_makes_no_extra_query(settings: Any) -> None:
+    """J-18: the fast path has one query for candidates and one statement that claims them."""
     enqueue_many("test.noop", [Order() for _ in range(4)])
     worker = HandWorker("test.noop")
 
@@ -96,7 +96,7 @@ def test_without_a_limit_a_claim_asks_nothing_more(settings: Any) -> None:
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Any]:
-    """fleet(3, JOB_FLEET_LIMIT="2"): so many real job workers, up."""
+    """fleet(3, JOB_FLEET_LIMIT="2") starts three real job workers."""
     running: list[Any] = []
 
     def start(count: int, **extra: str) -> list[Any]:
@@ -117,9 +117,9 @@ def fleet(tmp_path: Path) -> Iterator[Any]:
 
 @pytest.mark.crash
 def test_real_job_workers_keep_the_limit_and_wake_each_other(fleet: Any, tmp_path: Path) -> None:
-    """J-18: never more than two at once, by the handlers' own words; an end in one process is a start in another."""
+    """J-18: the handlers' notes show never more than two at a time; an end in one process starts a run in another."""
     notes = tmp_path / "notes.txt"
-    # A safety-net look would hide a wake-up that is missing: there is none during this test.
+    # The regular poll would hide a missing wake-up, so it is switched off for this test.
     fleet(3, JOB_FLEET_LIMIT="2", JOB_WORKER_TICK_SECONDS="3600")
 
     enqueue_many("test.note", [Order(payload={"path": str(notes), "seconds": 0.3}) for _ in range(14)])

@@ -1,4 +1,4 @@
-"""The pages of jobs, runs and workers: what they show, what they let people do, and who may."""
+"""The pages of jobs, runs and job workers: what they show, their actions, and permissions."""
 
 from datetime import timedelta
 from typing import Any
@@ -76,10 +76,12 @@ def test_get_does_nothing(boss: Client, hourly: Job) -> None:
     assert (hourly.is_paused, run.state, Run.objects.filter(job=hourly).count()) == (False, "queued", 0)
 
 
-def test_its_times_can_be_changed_and_nonsense_is_refused_beside_the_field(boss: Client, hourly: Job) -> None:
+def test_the_times_of_a_job_can_be_changed_and_invalid_ones_are_refused_beside_the_field(
+    boss: Client, hourly: Job
+) -> None:
     """J-04, S-07."""
     page = reverse("admin:jobs_job_change", args=[hourly.pk])
-    assert "Between a tenth of a second and 31 days." in boss.post(page, {"every_seconds": "0"}).content.decode()
+    assert "Enter a value between 0.1 seconds and 31 days." in boss.post(page, {"every_seconds": "0"}).content.decode()
     boss.post(page, {"every_seconds": "1800"})
     hourly.refresh_from_db()
     assert (hourly.every_seconds, hourly.is_customised) == (1800, True)
@@ -100,16 +102,16 @@ def test_filling_in_shows_the_list_first(boss: Client, hourly: Job) -> None:
     last = zone.astimezone(house_zone()).strftime("%Y-%m-%d %H:%M")
     span = {"first": first, "last": last, "scope": ""}
     shown = boss.post(page, span).content.decode()
-    assert "4 runs would be made" in shown
+    assert "4 runs will be queued" in shown
     assert Run.objects.count() == 0
-    assert "must end after it begins" in boss.post(page, {**span, "first": last, "last": first}).content.decode()
+    assert "must end after it starts" in boss.post(page, {**span, "first": last, "last": first}).content.decode()
     assert "Enter a valid date/time" in boss.post(page, {**span, "first": "yesterday"}).content.decode()
     boss.post(page, {**span, "confirm": "1"})
     assert Run.objects.filter(trigger="backfill").count() == 4
 
 
-def test_a_dead_worker_is_told_apart_from_failed_work(boss: Client) -> None:
-    """J-17: its own words and colour on the list, the page and the filter."""
+def test_a_dead_job_worker_is_shown_differently_from_failed_work(boss: Client) -> None:
+    """J-17: its own label and colour in the list, on the page and in the filter."""
     queue.enqueue("test.note", NOTE)
     queue.enqueue("test.once", NOTE)
     worker = HandWorker("test.note", "test.once")
@@ -123,7 +125,7 @@ def test_a_dead_worker_is_told_apart_from_failed_work(boss: Client) -> None:
     sweeping.bury(database_now())
 
     listed = boss.get(reverse("admin:jobs_run_changelist")).content.decode()
-    assert "failed: its worker died" in listed
+    assert "failed: the job worker died" in listed
     assert "handler_error: &lt;b&gt;torn" in listed
     assert "<b>torn</b>" not in listed
     crashed = boss.get(reverse("admin:jobs_run_changelist") + "?fault=worker").content.decode()
@@ -133,7 +135,7 @@ def test_a_dead_worker_is_told_apart_from_failed_work(boss: Client) -> None:
 
 
 def test_a_run_is_cancelled_and_tried_again(boss: Client) -> None:
-    """J-25 by hand, and retry; in the list several at once with a sentence."""
+    """J-25 by hand, and retry; bulk actions in the list report what happened."""
     run = queue.enqueue("test.note", NOTE)
     act(boss, "run", run.pk, "cancel")
     run.refresh_from_db()
@@ -143,14 +145,14 @@ def test_a_run_is_cancelled_and_tried_again(boss: Client) -> None:
     assert run.state == "queued"
     other = queue.enqueue("test.noop")
     data = {"action": "cancel_selected", "_selected_action": [run.pk, other.pk]}
-    told = boss.post(reverse("admin:jobs_run_changelist"), data, follow=True).content.decode()
-    assert "2 cancelled" in told
-    told = boss.post(reverse("admin:jobs_run_changelist"), data, follow=True).content.decode()
-    assert "0 cancelled, 2 skipped" in told
+    page = boss.post(reverse("admin:jobs_run_changelist"), data, follow=True).content.decode()
+    assert "2 cancelled" in page
+    page = boss.post(reverse("admin:jobs_run_changelist"), data, follow=True).content.decode()
+    assert "0 cancelled, 2 skipped" in page
 
 
 def test_runs_belong_to_their_project(project: Project, make_member: Any, hourly: Job) -> None:
-    """S-01: foreign runs are 404, also their live fragment; an operator may look at jobs but not touch them."""
+    """S-01: another project's runs are 404, also their live fragment; an operator may see jobs but not change them."""
     sport = Project.objects.create(name="Sport", slug="sport")
     mine = queue.enqueue("test.noop", project_id=project.pk)
     foreign = queue.enqueue("test.noop", project_id=sport.pk)
@@ -174,15 +176,15 @@ def test_runs_belong_to_their_project(project: Project, make_member: Any, hourly
     assert viewer.get(reverse("admin:jobs_job_changelist")).status_code == 403
 
 
-def test_the_figures_are_there_for_monitoring_and_for_nobody_else(client: Client, settings: Any) -> None:
-    """J-23: /metrics for who has the token; /healthz and /readyz need none."""
+def test_metrics_need_the_token_and_health_checks_do_not(client: Client, settings: Any) -> None:
+    """J-23: /metrics answers only with the token; /healthz and /readyz need none."""
     queue.enqueue("test.noop")
     assert client.get("/metrics").status_code == 404
     settings.METRICS_TOKEN = "let-me-in"
     assert client.get("/metrics").status_code == 404
     assert client.get("/metrics", headers={"Authorization": "Bearer wrong"}).status_code == 404
-    told = client.get("/metrics", headers={"Authorization": "Bearer let-me-in"}).content.decode()
-    assert 'airlock_runs_waiting{job="test.noop"} 1' in told
-    assert "airlock_leader_present 0" in told
+    page = client.get("/metrics", headers={"Authorization": "Bearer let-me-in"}).content.decode()
+    assert 'airlock_runs_waiting{job="test.noop"} 1' in page
+    assert "airlock_leader_present 0" in page
     assert client.get("/healthz").status_code == 200
     assert client.get("/readyz").status_code == 200

@@ -1,4 +1,4 @@
-"""Real `manage.py runworker` processes: killed, frozen, stopped, cut off from the database, and every bad handler."""
+"""Real `manage.py runworker` processes: killed, frozen, stopped, without a database, and with failing handlers."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ ENVIRONMENT = {"JOB_MODULES": "testing.jobs", "JOB_WORKER_STOP_SECONDS": "6"}
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[Any]:
-    """worker(): a real one, up; whatever is left of it in the end is ended."""
+    """worker() starts a real job worker; it is stopped at the end of the test."""
     running: list[Any] = []
 
     def start(*args: str) -> Any:
@@ -36,7 +36,7 @@ def worker(tmp_path: Path) -> Iterator[Any]:
         process = start_manage("runworker", *args, log=log, **ENVIRONMENT, LOG_LEVEL="INFO")
         process.log = log
         running.append(process)
-        wait_until(lambda: JobWorker.objects.exclude(pk__in=before).exists(), 30, f"a worker comes up: {log}")
+        wait_until(lambda: JobWorker.objects.exclude(pk__in=before).exists(), 30, f"a job worker starts: {log}")
         return process
 
     yield start
@@ -67,13 +67,13 @@ def wait_for(run: Run, *states: str, seconds: float = 30) -> Run:
 
 
 def rescue() -> None:
-    """What the leader's step does every few seconds."""
+    """What the leader's sweep does every few seconds."""
     sweeping.bury(database_now())
     sweeping.rescue_stale(database_now())
 
 
 def test_a_queued_run_is_taken_at_once_and_its_progress_is_seen(worker: Any, notes: Path) -> None:
-    """J-09, J-14: NOTIFY wakes the worker; heartbeats go on while it works; the result stands with the end."""
+    """J-09, J-14: NOTIFY wakes the job worker; heartbeats continue while it works; the result is stored at the end."""
     worker()
     run = enqueue("test.note", {"path": str(notes), "text": "hello", "seconds": 6.0})
     wait_until(lambda: Run.objects.get(pk=run.pk).progress_text == "on my way", 10, "progress is reported")
@@ -86,8 +86,8 @@ def test_a_queued_run_is_taken_at_once_and_its_progress_is_seen(worker: Any, not
     assert [line[0] for line in begun(notes)] == ["begin", "end"]
 
 
-def test_a_worker_killed_in_the_middle_is_known_and_another_takes_over(worker: Any, notes: Path) -> None:
-    """J-07, J-13, J-17: kill -9; told apart from a failure of the work; re-entrant work is done again, other never."""
+def test_a_killed_job_worker_is_recorded_and_another_takes_over(worker: Any, notes: Path) -> None:
+    """J-07, J-13, J-17: kill -9 is not a failure of the work; a reentrant run is repeated, others never."""
     first = worker()
     again = enqueue("test.note", {"path": str(notes), "text": "again", "seconds": 8.0})
     never = enqueue("test.once", {"path": str(notes), "text": "never", "seconds": 30.0})
@@ -106,8 +106,10 @@ def test_a_worker_killed_in_the_middle_is_known_and_another_takes_over(worker: A
     assert JobWorker.objects.get(name__endswith=f"pid {first.pid}").ending == "crashed"
 
 
-def test_a_frozen_worker_that_comes_back_is_told_and_its_result_is_ignored(worker: Any, notes: Path) -> None:
-    """J-08: the lease was taken meanwhile; an explicit refusal stops the handler."""
+def test_a_frozen_job_worker_that_returns_learns_of_the_loss_and_its_result_is_ignored(
+    worker: Any, notes: Path
+) -> None:
+    """J-08: another job worker claimed the run meanwhile; the explicit refusal stops the handler."""
     first = worker()
     run = enqueue("test.note", {"path": str(notes), "text": "x", "seconds": 14.0})
     wait_until(lambda: len(begun(notes)) == 1, 20, "it has begun")
@@ -129,8 +131,8 @@ def test_a_frozen_worker_that_comes_back_is_told_and_its_result_is_ignored(worke
 
 
 @pytest.mark.parametrize("how", ["terminated", "restarted"])
-def test_a_database_that_goes_away_in_the_middle_costs_nothing(how: str, tmp_path: Path, notes: Path) -> None:
-    """J-09, J-16: a blip is not a lost lease; the report waits until the database has it."""
+def test_a_database_outage_during_a_run_loses_nothing(how: str, tmp_path: Path, notes: Path) -> None:
+    """J-09, J-16: an outage is not a lost lease; the result waits until it can be written."""
     log = tmp_path / "own.log"
     with own_server(tmp_path / "own") as server:
         own = {"DATABASE_URL": server.url, **ENVIRONMENT}
@@ -147,8 +149,8 @@ def test_a_database_that_goes_away_in_the_middle_costs_nothing(how: str, tmp_pat
             server.terminate_sessions()
 
         def is_done() -> bool:
-            told = json.loads(manage("jobs", "--json", **own).stdout)
-            return any(job["name"] == "test.note" and job["last_state"] == "succeeded" for job in told["jobs"])
+            result = json.loads(manage("jobs", "--json", **own).stdout)
+            return any(job["name"] == "test.note" and job["last_state"] == "succeeded" for job in result["jobs"])
 
         wait_until(is_done, 40, f"its end is stored: {log.read_text()[-2000:]}")
         assert [line[0] for line in begun(notes)] == ["begin", "end"]
@@ -156,8 +158,8 @@ def test_a_database_that_goes_away_in_the_middle_costs_nothing(how: str, tmp_pat
         assert process.wait(30) == 0, log.read_text()
 
 
-def test_every_bad_handler_ends_as_a_readable_row_and_the_others_go_on(worker: Any, notes: Path) -> None:
-    """J-10, J-15: raises, exits, dies, eats memory, answers nonsense, hangs; and a thread that does not listen."""
+def test_every_failing_handler_leaves_a_readable_error_and_the_others_continue(worker: Any, notes: Path) -> None:
+    """J-10, J-15: handlers that raise, exit, die, use up memory, return no JSON, hang, or ignore the stop request."""
     worker("--concurrency", "4")
     ways = {
         "raise": (Fault.HANDLER_ERROR, "ValueError: the tape is torn"),
@@ -165,8 +167,8 @@ def test_every_bad_handler_ends_as_a_readable_row_and_the_others_go_on(worker: A
         "sys.exit": (Fault.HANDLER_ERROR, "SystemExit: 4"),
         "segfault": (Fault.HANDLER_CRASH, "SIGSEGV"),
         "eat": (Fault.HANDLER_ERROR, "MemoryError"),
-        "nonsense": (Fault.HANDLER_ERROR, "JSON cannot hold this"),
-        "half": (Fault.HANDLER_ERROR, "JSON cannot hold this"),
+        "nonsense": (Fault.HANDLER_ERROR, "This cannot be stored as JSON"),
+        "half": (Fault.HANDLER_ERROR, "This cannot be stored as JSON"),
     }
     runs = {text: enqueue("test.heavy", {"path": str(notes), "text": text}) for text in ways}
     hanging = enqueue("test.hang", {"path": str(notes)})
@@ -185,7 +187,7 @@ def test_every_bad_handler_ends_as_a_readable_row_and_the_others_go_on(worker: A
 
 
 def test_a_cancelled_run_stops_wherever_it_runs(worker: Any, notes: Path) -> None:
-    """J-25: a thread is asked, a process is asked and then killed; both say who wanted it."""
+    """J-25: a thread is asked to stop, a process is asked and then killed; both record who cancelled."""
     worker()
     light = enqueue("test.note", {"path": str(notes), "seconds": 60.0})
     deaf = enqueue("test.heavy", {"path": str(notes), "text": "hang"})
@@ -201,13 +203,13 @@ def test_a_cancelled_run_stops_wherever_it_runs(worker: Any, notes: Path) -> Non
     wait_until(lambda: not any(is_alive(pid) for pid in pids), 10, "its process is gone")
 
 
-def test_poison_takes_three_workers_down_and_no_more(worker: Any, notes: Path) -> None:
+def test_a_poison_run_kills_three_job_workers_and_no_more(worker: Any, notes: Path) -> None:
     """J-15, J-17 with real deaths."""
     run = enqueue("test.killer", {"path": str(notes)})
     for count in (1, 2, 3):
         process = worker()
         wait_until(lambda process=process: process.poll() is not None, 30, "it dies")
-        wait_until(lambda count=count: len(begun(notes)) == count, 10, "it was at it")
+        wait_until(lambda count=count: len(begun(notes)) == count, 10, "it has begun the run")
         sweeping.step(Term(), database_now())
     wait_for(run, State.FAILED)
     assert run.error_code == Fault.POISON
@@ -217,12 +219,12 @@ def test_poison_takes_three_workers_down_and_no_more(worker: Any, notes: Path) -
     assert healthy.poll() is None
 
 
-def test_a_stopped_worker_lets_short_work_end_and_gives_long_work_back(worker: Any, notes: Path) -> None:
-    """SIGTERM: no run is lost, nothing is left running, and its processes go with it even under kill -9."""
+def test_a_stopped_job_worker_finishes_short_runs_and_gives_long_runs_back(worker: Any, notes: Path) -> None:
+    """SIGTERM: no run is lost and nothing is left running."""
     process = worker()
     long = enqueue("test.note", {"path": str(notes), "seconds": 60.0})
     heavy = enqueue("test.heavy", {"path": str(notes), "text": "hang"})
-    wait_until(lambda: len(begun(notes)) == 2, 30, "what is long has begun")
+    wait_until(lambda: len(begun(notes)) == 2, 30, "the long runs have begun")
     short = enqueue("test.note", {"path": str(notes), "seconds": 1.0})
     wait_until(lambda: len(begun(notes)) >= 3, 30, "all have begun")
     process.terminate()
@@ -234,8 +236,8 @@ def test_a_stopped_worker_lets_short_work_end_and_gives_long_work_back(worker: A
     assert JobWorker.objects.get().ending == "clean"
 
 
-def test_the_processes_of_a_killed_worker_die_with_it(worker: Any, notes: Path) -> None:
-    """J-10: kill -9 of the worker leaves nothing behind that goes on working."""
+def test_the_child_processes_of_a_killed_job_worker_die_with_it(worker: Any, notes: Path) -> None:
+    """J-10: kill -9 of the job worker leaves no process running."""
     process = worker()
     enqueue("test.heavy", {"path": str(notes), "text": "hang"})
     wait_until(lambda: len(begun(notes)) == 1, 30, "it has begun")
@@ -247,8 +249,8 @@ def test_the_processes_of_a_killed_worker_die_with_it(worker: Any, notes: Path) 
 
 
 @pytest.mark.alone
-def test_what_fires_by_itself_fires_on_time_through_scheduler_and_worker(worker: Any, scheduler: Any) -> None:
-    """J-01, J-04, J-24 end to end: planned ahead by the leader, taken on the instant, once each."""
+def test_scheduled_runs_start_on_time_through_scheduler_and_job_worker(worker: Any, scheduler: Any) -> None:
+    """J-01, J-04, J-24 end to end: planned ahead by the leader, claimed on time, once each."""
     worker("--jobs", "test.often")
     scheduler(JOB_MODULES="testing.jobs")
     runs = Run.objects.filter(job__name="test.often", state=State.SUCCEEDED)
@@ -259,37 +261,37 @@ def test_what_fires_by_itself_fires_on_time_through_scheduler_and_worker(worker:
     assert moments == sorted(set(moments))
 
 
-def test_the_commands_speak_plainly(worker: Any, notes: Path) -> None:
-    """J-19, J-23: run_job with --wait, jobs in words and JSON, and clear refusals."""
-    told = manage("jobs", JOB_MODULES="testing.jobs")
-    assert "No worker runs: manage.py runworker" in told.stdout
+def test_the_commands_print_results_and_clear_refusals(worker: Any, notes: Path) -> None:
+    """J-19, J-23: run_job with --wait, jobs as text and as JSON, and refusals."""
+    result = manage("jobs", JOB_MODULES="testing.jobs")
+    assert "No job worker is running. Start one: manage.py runworker" in result.stdout
     process = worker()
     payload = json.dumps({"path": str(notes), "text": "by hand", "seconds": 0.7})
-    told = manage("run_job", "test.note", "--payload", payload, "--wait", JOB_MODULES="testing.jobs")
-    assert (told.returncode, json.loads(told.stdout.splitlines()[-1])) == (0, {"text": "by hand"}), told.stderr
+    result = manage("run_job", "test.note", "--payload", payload, "--wait", JOB_MODULES="testing.jobs")
+    assert (result.returncode, json.loads(result.stdout.splitlines()[-1])) == (0, {"text": "by hand"}), result.stderr
     payload = json.dumps({"path": str(notes), "text": "raise"})
-    told = manage("run_job", "test.heavy", "--payload", payload, "--wait", JOB_MODULES="testing.jobs")
-    assert told.returncode == 1
-    assert "handler_error" in told.stderr
+    result = manage("run_job", "test.heavy", "--payload", payload, "--wait", JOB_MODULES="testing.jobs")
+    assert result.returncode == 1
+    assert "handler_error" in result.stderr
     for arguments, words in (
         (["test.nonesuch"], "no job called test.nonesuch"),
         (["test.note", "--payload", "{"], "not JSON"),
         (["test.note", "--payload", '{"path": 7}'], "Note.path must be str"),
     ):
-        told = manage("run_job", *arguments, JOB_MODULES="testing.jobs")
-        assert told.returncode == 1
-        assert words in told.stderr
+        result = manage("run_job", *arguments, JOB_MODULES="testing.jobs")
+        assert result.returncode == 1
+        assert words in result.stderr
     assert "no job called nonesuch" in manage("runworker", "--jobs", "nonesuch").stderr
     listed = json.loads(manage("jobs", "--json", JOB_MODULES="testing.jobs").stdout)
     assert any(str(process.pid) in each["name"] and each["is_alive"] for each in listed["workers"])
-    assert "test.note: when something is queued" in manage("jobs", JOB_MODULES="testing.jobs").stdout
+    assert "test.note: only when queued" in manage("jobs", JOB_MODULES="testing.jobs").stdout
 
 
 def test_a_slow_run_delays_no_other(worker: Any, notes: Path) -> None:
-    """J-18: a slow job blocks nobody."""
+    """J-18: a slow job does not block others."""
     worker("--concurrency", "1")
     for _ in range(4):
         enqueue("test.note", {"path": str(notes), "seconds": 120.0})
     wait_until(lambda: len(begun(notes)) == 4, 20, "the slow ones have begun")
     wait_for(enqueue("test.noop"), State.SUCCEEDED, seconds=60)
-    assert [line[0] for line in begun(notes)] == ["begin"] * 4, "not one of the slow ones is over"
+    assert [line[0] for line in begun(notes)] == ["begin"] * 4, "all slow runs are still running"

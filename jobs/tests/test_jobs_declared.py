@@ -1,4 +1,4 @@
-"""What the code says about jobs: checked at import, written to the table, kept apart from what people decided."""
+"""Declared jobs: checked at import, written to the table; what staff changed is kept."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -45,13 +45,13 @@ def declared_badly(**options: Any) -> str:
     return str(error.value)
 
 
-def test_what_cannot_work_is_refused_at_import() -> None:
+def test_an_invalid_declaration_is_refused_at_import() -> None:
     """J-02: stale > timeout, 0 < heartbeat < stale, attempts >= 1, and the rest."""
     assert "stale_seconds must be more" in declared_badly(timeout_seconds=60, stale_seconds=60)
     assert "heartbeat_seconds must be between" in declared_badly(heartbeat_seconds=0)
     assert "heartbeat_seconds must be between" in declared_badly(heartbeat_seconds=900, lease_seconds=2000)
     assert "attempts must be at least 1" in declared_badly(attempts=0)
-    assert "isolation is thread or process" in declared_badly(isolation="hope")
+    assert "isolation must be thread or process" in declared_badly(isolation="hope")
     assert "payload must be a dataclass" in declared_badly(payload=dict)
     assert "unexpected keyword" in declared_badly(tempo=3)
     with pytest.raises(BadCron):
@@ -63,7 +63,7 @@ def test_what_cannot_work_is_refused_at_import() -> None:
 
 @pytest.mark.django_db
 def test_a_name_is_declared_once_and_a_late_one_joins_the_next_turn(declare: Any) -> None:
-    """J-02: the duplicate is an error; the planner sees a late registration in its next turn."""
+    """J-02: a duplicate is an error; the planner notices a late declaration in its next turn."""
     now, term = database_now(), Term()
     planning.step(term, now)
     declare("test.late", when=every(60))
@@ -78,7 +78,7 @@ def test_a_name_is_declared_once_and_a_late_one_joins_the_next_turn(declare: Any
 
 @pytest.mark.django_db
 def test_a_job_gone_from_the_code_keeps_its_history_and_an_operators_pause_survives(declare: Any) -> None:
-    """J-02: removed ones are retired; pause and own times survive a deploy."""
+    """J-02: a removed job is retired; a pause and changed times survive a deploy."""
     declare("test.kept", when=every(60))
     gone = declare("test.gone", when=every(60))
     kept = Job.objects.get(name="test.kept")
@@ -97,7 +97,7 @@ def test_a_job_gone_from_the_code_keeps_its_history_and_an_operators_pause_survi
 
 
 @pytest.mark.django_db
-def test_each_scope_has_its_own_place_and_a_failing_provider_hurts_only_its_job(declare: Any) -> None:
+def test_each_scope_has_its_own_cursor_and_a_failing_provider_affects_only_its_job(declare: Any) -> None:
     """J-03."""
     scopes = ["a", "b"]
     good = declare("test.scoped", when=every(60), scopes=lambda: scopes)
@@ -115,8 +115,8 @@ def test_each_scope_has_its_own_place_and_a_failing_provider_hurts_only_its_job(
 
 
 @pytest.mark.django_db
-def test_a_bad_row_is_shown_on_that_row_and_the_others_go_on(declare: Any) -> None:
-    """J-04, S-07: nonsense is refused beside its field; should a row hold it all the same, only that row suffers."""
+def test_an_invalid_job_is_reported_on_its_row_and_the_others_continue(declare: Any) -> None:
+    """J-04, S-07: an invalid value is refused beside its field; if a row holds one, only that job is affected."""
     bad = declare("test.cronned", when=by_cron("0 6 * * *", "Europe/Berlin"))
     good = declare("test.gridded", when=every(60))
     bad.cron, bad.zone = "0 6 31 2 *", "Europe/Atlantis"
@@ -140,8 +140,8 @@ def test_a_bad_row_is_shown_on_that_row_and_the_others_go_on(declare: Any) -> No
 
 
 @pytest.mark.django_db
-def test_a_repaired_job_fires_again_and_a_pause_or_a_hiccup_keeps_every_place(declare: Any) -> None:
-    """J-04, J-20: the alert is taken back; neither a failing provider nor a pause moves the cursors it knows."""
+def test_a_repaired_job_is_planned_again_and_a_pause_or_a_provider_error_moves_no_cursor(declare: Any) -> None:
+    """J-04, J-20: the alert is resolved; neither a failing provider nor a pause moves existing cursors."""
     broken = [False]
 
     def scopes() -> list[str]:
@@ -176,8 +176,8 @@ def test_a_repaired_job_fires_again_and_a_pause_or_a_hiccup_keeps_every_place(de
 
 
 @given(st.floats(0.1, 1e6), st.floats(0, 1e5), st.integers(0, 10**15))
-def test_the_grid_is_always_the_same_whoever_asks_from_where(seconds: float, delay: float, micros: int) -> None:
-    """J-04: floor(now - delay) on a grid: strictly after, evenly spaced, the same instants from any starting point."""
+def test_the_grid_is_the_same_from_every_starting_point(seconds: float, delay: float, micros: int) -> None:
+    """J-04: strictly after, evenly spaced, the same instants from any starting point."""
     grid, after = fire_times.Every(seconds, delay), fire_times.ORIGIN + timedelta(microseconds=micros)
     fires = grid.after(after)
     first, second = next(fires), next(fires)
@@ -199,8 +199,8 @@ def test_cron_fires_once_in_the_repeated_hour_and_at_the_jump() -> None:
 
 
 @pytest.mark.parametrize("mode", ["latest", "every"])
-def test_missed_fires_are_caught_up_as_the_job_says(mode: str) -> None:
-    """J-05: only the latest; or every one, oldest first, so many per turn, within a window."""
+def test_missed_fire_times_are_caught_up_as_the_job_declares(mode: str) -> None:
+    """J-05: only the latest; or every one within a window, oldest first, `per_turn` per turn."""
     from jobs.declared.declarations import CatchUp
 
     grid, now = every(3600), datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
@@ -219,18 +219,18 @@ class Order:
     due_at: datetime | None = None
 
 
-def test_a_payload_is_checked_both_ways() -> None:
-    """J-15: what is queued is what the handler gets, or it is refused with the place where it is wrong."""
+def test_a_payload_is_checked_when_written_and_when_read() -> None:
+    """J-15: the handler gets what was queued, or the payload is refused with the place of the error."""
     order = Order(7, ["a", "b"], datetime(2026, 1, 1, tzinfo=UTC))
     assert load(dump(order, Order), Order) == order
     assert dump({"asset": 7, "names": []}, Order) == {"asset": 7, "names": [], "due_at": None}
     for bad, words in (
         ({"asset": "7", "names": []}, "Order.asset must be int"),
         ({"asset": 7, "names": ["a", 3]}, r"Order.names\[1\] must be str"),
-        ({"asset": 7}, "lacks names"),
+        ({"asset": 7}, "is missing names"),
         ({"asset": 7, "names": [], "x": 1}, "no field x"),
         ({"asset": 7, "names": ["\x00"]}, "NUL"),
-        ([1], "A Order is needed"),
+        ([1], "must be Order, not list"),
     ):
         with pytest.raises(BadPayload, match=words):
             dump(bad, Order)
@@ -238,8 +238,8 @@ def test_a_payload_is_checked_both_ways() -> None:
         dump({"a": 1}, None)
 
 
-def test_a_handler_that_was_told_to_stop_finds_out_when_it_asks() -> None:
-    """J-08: the handler is told."""
+def test_a_handler_that_must_stop_learns_it_from_check() -> None:
+    """J-08."""
     import uuid
 
     run = RunContext(1, "x", "", 1, "queue", None, uuid.uuid4())

@@ -1,4 +1,4 @@
-"""Of two who act on one job or run in the same moment, only one is on record as having done it."""
+"""When two people act on one job or run at the same time, the audit log names only the one whose action took effect."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +34,7 @@ def job() -> Job:
 
 
 def first(module: Any, name: str, second_actor: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let somebody else act once, just before `module.name` is called."""
+    """Let another user act once, just before `module.name` is called."""
     original, acted = getattr(module, name), list[bool]()
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:

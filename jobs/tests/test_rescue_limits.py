@@ -1,4 +1,4 @@
-"""The two rescues of a running run, and how a dead job worker is told apart from failed work (J-13, J-17)."""
+"""The two rescues of a running run, and how a dead job worker differs from failed work (J-13, J-17)."""
 
 from typing import Any
 
@@ -22,8 +22,8 @@ NOTE = {"path": "/dev/null"}
 NO_SUCH_PROCESS = 2**22 + 1
 
 
-def test_the_hard_limit_ends_a_run_whose_heart_still_beats() -> None:
-    """J-13: deadline rescue: the lease is fresh, the job worker lives, and still it took too long."""
+def test_the_hard_limit_ends_a_run_that_still_sends_heartbeats() -> None:
+    """J-13: deadline rescue: the lease is valid and the job worker is alive, but the run took too long."""
     run = enqueue("test.note", NOTE)
     worker = HandWorker("test.note")
     [claimed] = worker.claim()
@@ -35,11 +35,11 @@ def test_the_hard_limit_ends_a_run_whose_heart_still_beats() -> None:
 
     run.refresh_from_db()
     assert (run.state, run.error_code) == (State.RETRY, Fault.STALE_TIMEOUT)
-    assert worker.beat(claimed).lost == {claimed.token}, "whoever had it is told"
+    assert worker.beat(claimed).lost == {claimed.token}, "its job worker learns of the loss"
 
 
 def test_a_silent_job_worker_elsewhere_counts_as_dead_after_ninety_seconds() -> None:
-    """J-13: heartbeat rescue; one of another machine is known by its silence alone."""
+    """J-13: heartbeat rescue; on another machine only the missing heartbeat shows it."""
     enqueue("test.note", NOTE)
     worker = HandWorker("test.note")
     worker.claim()
@@ -57,7 +57,7 @@ def test_a_silent_job_worker_elsewhere_counts_as_dead_after_ninety_seconds() -> 
 
 
 def test_five_hundred_a_pass_the_longest_expired_first() -> None:
-    """J-13: a pass is bounded, and the next one goes on; each error says which attempt and when."""
+    """J-13: a pass is bounded, and the next one continues; each error stores attempt and time."""
     enqueue_many("test.note", [Order(payload=NOTE) for _ in range(510)])
     worker = HandWorker("test.note")
     while worker.claim(200):
@@ -78,7 +78,7 @@ def test_five_hundred_a_pass_the_longest_expired_first() -> None:
 
 @pytest.fixture
 def both() -> dict[str, Run]:
-    """One run whose work failed, one whose job worker died; both are spent."""
+    """One run whose work failed, one whose job worker died; neither has attempts left."""
     runs = {name: enqueue(name, NOTE) for name in ("test.note", "test.once")}
     Run.objects.update(attempts_allowed=1)
     worker = HandWorker("test.note", "test.once")
@@ -101,13 +101,13 @@ def test_a_dead_job_worker_is_counted_apart_from_failed_work(both: dict[str, Run
 
 
 def test_a_dead_job_worker_has_another_colour_than_failed_work(both: dict[str, Run], admin_user: Any) -> None:
-    """J-17: amber against red, with its own word, in the list of runs and in the API of colours alike."""
+    """J-17: amber instead of red, with its own label, in the badge and in the list of runs."""
     from jobs.badges import outcome_badge
 
     failed, crashed = (outcome_badge(run.state, run.error_code) for run in both.values())
     assert "badge-red" in failed or "red" in failed
     assert "amber" in crashed
-    assert "its worker died" in crashed
+    assert "the job worker died" in crashed
     client = Client()
     client.force_login(admin_user)
     listed = client.get(reverse("admin:jobs_run_changelist")).content.decode()

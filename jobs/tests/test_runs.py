@@ -1,4 +1,4 @@
-"""The table that is queue, lock and audit log: planned once, one winner each, turns and limits kept, cleaned up."""
+"""The table of runs: planned once, claimed once, turns and limits kept, old runs deleted."""
 
 import threading
 from datetime import timedelta
@@ -11,7 +11,7 @@ import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from jobs.declared import registration
 from jobs.declared.payloads import BadPayload
 from jobs.models import Job, JobCursor, Run, RunEvent
-from jobs.runs import claiming, planning, queue
+from jobs.runs import planning, promotion, queue
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import AlreadyRunning, NotQueued, Order, UnknownJob, cancel, enqueue, enqueue_many
 from jobs.runs.retention import delete_finished
@@ -42,8 +42,8 @@ def test_a_plan_is_made_once_however_often_it_is_planned() -> None:
     assert Run.objects.filter(job=job_row).values("planned_at").distinct().count() == made[0]
 
 
-def test_the_first_registration_fills_nothing_in_and_a_backfill_does_it_once() -> None:
-    """J-05: explicit, with a preview, behind what is current, and doing it twice does it once."""
+def test_the_first_registration_makes_no_past_runs_and_a_backfill_makes_them_once() -> None:
+    """J-05: explicit, with a preview, after current runs; repeating it adds nothing."""
     now = database_now()
     registration.sync(now)
     row = Job.objects.get(name="test.crontab")
@@ -56,9 +56,9 @@ def test_the_first_registration_fills_nothing_in_and_a_backfill_does_it_once() -
     assert len(made) == len(moments) == 5
     assert queue.backfill(row, "", *span, by="anna") == []
     assert set(row.runs.values_list("trigger", "priority")) == {("backfill", queue.BACKFILL_PRIORITY)}
-    with pytest.raises(NotQueued, match="shorter span"):
+    with pytest.raises(NotQueued, match="shorter period"):
         queue.backfill_moments(row, "", now - timedelta(days=100), now)
-    with pytest.raises(NotQueued, match="does not fire by itself"):
+    with pytest.raises(NotQueued, match="has no schedule"):
         queue.backfill_moments(queue.job_row("test.note"), "", *span)
 
 
@@ -87,7 +87,7 @@ def test_of_many_claimers_one_wins() -> None:
 
 
 def test_limits_hold_across_the_fleet_and_scopes_do_not_overlap() -> None:
-    """J-18: so many of a job at once; of an exclusive job one per scope; a full job blocks no other."""
+    """J-18: a job's limit holds; an exclusive job runs once per scope; a job at its limit blocks no other."""
     enqueue_many("test.two_at_once", [Order(payload=NOTE) for _ in range(5)])
     enqueue("test.note", NOTE)
     a, b = HandWorker("test.two_at_once", "test.note"), HandWorker("test.two_at_once", "test.note")
@@ -112,7 +112,7 @@ def registry_name(job_id: int) -> str:
 
 
 def test_by_hand_is_allowed_while_paused_refused_while_running_and_leaves_the_pointer() -> None:
-    """J-19: its own trigger kind; unknown is an error."""
+    """J-19: it has its own trigger; an unknown job or scope is an error."""
     registration.sync(database_now())
     row = Job.objects.get(name="test.crontab")
     before = row.cursors.get().next_at
@@ -125,18 +125,18 @@ def test_by_hand_is_allowed_while_paused_refused_while_running_and_leaves_the_po
     run = queue.run_by_hand("test.crontab", by="anna")
 
     assert (run.trigger, run.requested_by, run.planned_at) == ("manual", "anna", None)
-    with pytest.raises(AlreadyRunning, match="queued already"):
+    with pytest.raises(AlreadyRunning, match="already queued"):
         queue.run_by_hand("test.crontab", by="anna")
     worker = HandWorker("test.crontab")
     [claimed] = worker.claim()
-    with pytest.raises(AlreadyRunning, match="running already"):
+    with pytest.raises(AlreadyRunning, match="already running"):
         queue.run_by_hand("test.crontab", by="anna")
     worker.finish(claimed)
     assert row.cursors.get().next_at == before
 
 
 def test_the_pointer_advances_whatever_happens_and_a_pause_keeps_the_place() -> None:
-    """J-20: also after a failure; what was planned and not begun is planned again after the pause."""
+    """J-20: also after a failure; planned runs that have not started are planned again after the pause."""
     now = database_now()
     registration.sync(now)
     row = Job.objects.get(name="test.crontab")
@@ -160,8 +160,8 @@ def test_the_pointer_advances_whatever_happens_and_a_pause_keeps_the_place() -> 
     assert sorted(row.runs.values_list("planned_at", flat=True)) == planned
 
 
-def test_old_runs_go_in_batches_and_by_how_they_ended() -> None:
-    """J-22: completed 24 h, failed 72 h for minor jobs; the audit of the others 14 days."""
+def test_old_runs_are_deleted_in_batches_and_by_their_result() -> None:
+    """J-22: minor jobs keep succeeded runs 24 h and failed ones 72 h; the others keep runs 14 days."""
     from jobs.declared.declarations import MINOR, Keep
     from jobs.runs import retention
 
@@ -183,8 +183,8 @@ def test_old_runs_go_in_batches_and_by_how_they_ended() -> None:
     assert RunEvent.objects.count() == 0
 
 
-def test_cancelled_with_the_reason_when_the_owner_goes() -> None:
-    """J-25: queued ones never run, running ones are told at their next heartbeat."""
+def test_runs_are_cancelled_with_the_reason_when_their_owner_is_deleted() -> None:
+    """J-25: queued runs never start; running ones learn it at their next heartbeat."""
     waiting = enqueue("test.note", NOTE, owner="asset:7", run_at=later(3600))
     other = enqueue("test.note", NOTE, owner="asset:8", run_at=later(3600))
     running = enqueue("test.note", NOTE, owner="asset:7")
@@ -208,7 +208,7 @@ def test_cancelled_with_the_reason_when_the_owner_goes() -> None:
 
 
 def test_scopes_take_turns_and_priority_goes_first() -> None:
-    """J-14: FIFO within priority, fair between scopes, one key queued once."""
+    """J-14: FIFO within a priority, fair between scopes, one live run per key."""
     enqueue_many("test.noop", [Order(scope="big") for _ in range(50)])
     enqueue_many("test.noop", [Order(scope="small") for _ in range(3)])
     urgent = enqueue("test.noop", scope="big", priority=5)
@@ -225,8 +225,8 @@ def test_scopes_take_turns_and_priority_goes_first() -> None:
     assert enqueue("test.noop", key="nightly").pk != first.pk
 
 
-def test_what_is_wrong_is_refused_and_nothing_is_stored() -> None:
-    """S-07 for the queue: unknown job, payload that does not fit."""
+def test_an_invalid_order_is_refused_and_nothing_is_stored() -> None:
+    """S-07 for the queue: an unknown job, a payload that does not fit."""
     with pytest.raises(UnknownJob):
         enqueue("test.nonesuch")
     with pytest.raises(BadPayload):
@@ -236,12 +236,12 @@ def test_what_is_wrong_is_refused_and_nothing_is_stored() -> None:
     assert Run.objects.count() == 0
 
 
-def test_a_later_plan_takes_the_place_of_one_that_nobody_began() -> None:
-    """J-05, J-18: of a latest-only job never more than one waits per scope."""
+def test_a_later_planned_run_replaces_one_that_has_not_started() -> None:
+    """J-05, J-18: a latest-only job never has more than one waiting run per scope."""
     row, now = queue.job_row("test.often"), database_now()
     orders = [Order(planned_at=now - timedelta(seconds=n), run_at=now - timedelta(seconds=n)) for n in (3, 2, 1)]
     for order in orders:
         queue.insert(row.name, [order], trigger="plan", now=now - timedelta(seconds=10))
-    claiming.promote(now, now, [row.pk])
+    promotion.promote(now, now, [row.pk])
     states = list(row.runs.order_by("planned_at").values_list("state", flat=True))
     assert states == [State.CANCELLED, State.CANCELLED, State.QUEUED]

@@ -1,4 +1,4 @@
-"""Two workers, every order of events hypothesis can think of, against a model that knows what must never happen."""
+"""Property test: two job workers and random orders of events, checked against a model."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ workers = st.integers(0, 1)
 
 
 class Fleet(RuleBasedStateMachine):
-    """`busy` is who really executes what now; `frozen` are those who only believe to."""
+    """`busy`: runs being executed. `frozen`: attempts whose job worker does not know yet that it lost the run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Fleet(RuleBasedStateMachine):
         self.executed: dict[int, int] = {}
         self.made: set[int] = set()
 
-    # --- what may happen ---
+    # --- events ---
 
     @rule(name=st.sampled_from(["test.note", "test.once", "test.two_at_once"]), delay=st.sampled_from([0.0, 60.0]))
     def enqueue(self, name: str, delay: float) -> None:
@@ -77,7 +77,7 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(number=workers)
     def kill(self, number: int) -> None:
-        """The process is gone; another one takes its place."""
+        """The job worker dies; a new one replaces it."""
         JobWorker.objects.filter(pk=self.workers[number].row.pk).update(pid=2**22 + 1)
         sweeping.bury(database_now())
         self.busy = {pk: held for pk, held in self.busy.items() if held[0] != number}
@@ -86,7 +86,7 @@ class Fleet(RuleBasedStateMachine):
     @precondition(lambda self: self.busy)
     @rule(data=st.data())
     def steal(self, data: Any) -> None:
-        """Its worker freezes until the lease is over, and somebody else may have it."""
+        """The job worker freezes until the lease has expired, so that another may claim the run."""
         pk = data.draw(st.sampled_from(sorted(self.busy)))
         self.frozen.append(self.busy.pop(pk))
         Run.objects.filter(pk=pk).update(leased_until_at=later(-1))
@@ -95,7 +95,7 @@ class Fleet(RuleBasedStateMachine):
     @precondition(lambda self: self.frozen)
     @rule()
     def thaw(self) -> None:
-        """It comes back: it is told, and whatever it reports is ignored."""
+        """The job worker returns: its heartbeat is refused and its result is ignored."""
         number, run = self.frozen.pop()
         before = Run.objects.filter(pk=run.id).values("state", "result", "attempt", "token").first()
         assert self.workers[number].beat(run).lost == {run.token}
@@ -107,7 +107,7 @@ class Fleet(RuleBasedStateMachine):
         row = Job.objects.get(name=name)
         act = registration.resume if row.is_paused else registration.pause
         act(row, now=database_now(), by="anna")
-        self.made &= set(Run.objects.values_list("pk", flat=True))  # a pause takes back what was only planned
+        self.made &= set(Run.objects.values_list("pk", flat=True))  # a pause removes planned runs
 
     @rule()
     def trigger(self) -> None:
@@ -116,10 +116,10 @@ class Fleet(RuleBasedStateMachine):
         except queue.AlreadyRunning:
             assert Run.objects.filter(job__name="test.crontab", state__in=["queued", "running"]).exists()
 
-    # --- what must always hold ---
+    # --- invariants ---
 
     @invariant()
-    def what_runs_is_what_somebody_executes(self) -> None:
+    def running_runs_are_exactly_those_being_executed(self) -> None:
         running = set(Run.objects.filter(state=State.RUNNING).values_list("pk", flat=True))
         assert running == set(self.busy)
 
@@ -129,12 +129,12 @@ class Fleet(RuleBasedStateMachine):
         assert Run.objects.filter(state=State.RUNNING, job__name="test.crontab").count() <= 1
 
     @invariant()
-    def what_may_not_be_entered_again_is_not(self) -> None:
+    def runs_that_are_not_reentrant_are_executed_once(self) -> None:
         once = set(Run.objects.filter(job__name="test.once").values_list("pk", flat=True))
         assert all(self.executed.get(pk, 0) <= 1 for pk in once)
 
     def teardown(self) -> None:
-        """None lost: given time and a worker, everything that was made comes to an end."""
+        """No run is lost: with time and a job worker, every run ends."""
         for row in Job.objects.filter(is_paused=True):
             registration.resume(row, now=database_now(), by="anna")
         for number, run in self.busy.values():

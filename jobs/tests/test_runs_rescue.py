@@ -1,4 +1,4 @@
-"""What goes wrong with runs: stale leases, failures, poison, dead workers; none is lost, none is repeated unasked."""
+"""Failures of runs: stale leases, errors, poison, dead job workers. No run is lost or wrongly repeated."""
 
 import threading
 from datetime import timedelta
@@ -11,7 +11,7 @@ import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from jobs.declared import registration
 from jobs.job_worker.handler_call import Success
 from jobs.models import JobWorker, Run
-from jobs.runs import claiming, queue, sweeping
+from jobs.runs import promotion, queue, sweeping
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import Order, cancel, enqueue, enqueue_many
 from station.clock import database_now
@@ -26,8 +26,8 @@ NOTE = {"path": "/dev/null"}
 ERROR = Failure(Fault.HANDLER_ERROR, "the tape is torn")
 
 
-def test_a_retry_whose_pause_outlasts_the_cadence_is_never_lost() -> None:
-    """J-06, J-21: it is found by its own index, whatever the cursor does."""
+def test_a_retry_with_a_backoff_longer_than_the_interval_is_not_lost() -> None:
+    """J-06, J-21: it is found by its index, independent of the cursor."""
     run = enqueue("test.note", NOTE)
     worker = HandWorker("test.note")
     worker.finish(*worker.claim(), outcome=ERROR)
@@ -40,7 +40,7 @@ def test_a_retry_whose_pause_outlasts_the_cadence_is_never_lost() -> None:
 
 
 def test_the_token_guards_heartbeat_and_end() -> None:
-    """J-08, J-16: 0 rows is a lost lease, and the result is ignored; state and result are one statement."""
+    """J-08, J-16: 0 updated rows mean a lost lease: the result is ignored. One statement writes state and result."""
     enqueue("test.note", NOTE)
     first, second = HandWorker("test.note"), HandWorker("test.note")
     [stale] = first.claim()
@@ -61,8 +61,8 @@ def test_the_token_guards_heartbeat_and_end() -> None:
 @pytest.mark.parametrize(
     ("name", "state"), [("test.note", State.RETRY), ("test.once", State.FAILED)], ids=["re-entrant", "not re-entrant"]
 )
-def test_after_a_stale_lease_only_what_may_be_entered_again_is(name: str, state: str) -> None:
-    """J-07: "not re-entrant" really means never run again after a stale lease, whatever its attempts."""
+def test_after_a_stale_lease_only_a_reentrant_run_is_repeated(name: str, state: str) -> None:
+    """J-07: a run that is not reentrant is never repeated after a stale lease, however many attempts it has."""
     run = enqueue(name, NOTE)
     Run.objects.update(attempts_allowed=9)
     worker = HandWorker(name)
@@ -77,7 +77,7 @@ def test_after_a_stale_lease_only_what_may_be_entered_again_is(name: str, state:
 
 
 def test_failures_back_off_and_are_spent_with_every_error_kept() -> None:
-    """J-10, J-11, J-13: a list of pauses by attempt, at most so many attempts, each error with attempt and time."""
+    """J-10, J-11, J-13: a backoff per attempt, a limit of attempts, each error with attempt and time."""
     run = enqueue("test.heavy", NOTE)
     worker = HandWorker("test.heavy")
     before = database_now()
@@ -97,8 +97,10 @@ def test_failures_back_off_and_are_spent_with_every_error_kept() -> None:
     assert (again.attempt, again.attempts_left) == (3, 1)
 
 
-def test_what_has_no_readable_lease_is_stale_and_one_bad_row_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """J-12, J-13: null or over the hard limit = expired; each row in its own savepoint, ordered by expiry."""
+def test_a_run_without_a_readable_lease_is_stale_and_one_bad_row_does_not_block_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """J-12, J-13: null or over the hard limit means expired; each row in its own savepoint, ordered by expiry."""
     enqueue_many("test.note", [Order(payload=NOTE) for _ in range(4)])
     HandWorker("test.note").claim(4)
     good, no_lease, no_token, over = Run.objects.order_by("pk")
@@ -121,8 +123,8 @@ def test_what_has_no_readable_lease_is_stale_and_one_bad_row_hides_no_other(monk
     assert good.state == State.RUNNING
 
 
-def test_an_unreadable_payload_is_failed_at_once_and_blocks_nobody() -> None:
-    """J-15: never stranded, never in the way."""
+def test_a_run_with_an_unreadable_payload_fails_at_once_and_blocks_no_other() -> None:
+    """J-15."""
     bad = enqueue("test.note", NOTE)
     enqueue("test.note", NOTE)
     Run.objects.filter(pk=bad.pk).update(payload={"path": 7})
@@ -137,8 +139,8 @@ def test_an_unreadable_payload_is_failed_at_once_and_blocks_nobody() -> None:
     assert Run.objects.filter(state=State.SUCCEEDED).count() == 1
 
 
-def test_poison_goes_no_further_after_three_dead_workers_in_a_row() -> None:
-    """J-15, J-17: told apart from a failure of the work, counted, and ended."""
+def test_a_poison_run_fails_after_three_dead_job_workers_in_a_row() -> None:
+    """J-15, J-17: it is counted separately from failures of the work."""
     run = enqueue("test.killer", NOTE)
     for _ in range(3):
         worker = HandWorker("test.killer")
@@ -153,8 +155,8 @@ def test_poison_goes_no_further_after_three_dead_workers_in_a_row() -> None:
     assert JobWorker.objects.filter(ending="crashed").count() == 3
 
 
-def test_nobody_works_and_somebody_is_told() -> None:
-    """The work that silently does not happen is the worst: an alert, and its end when a worker comes."""
+def test_an_alert_is_raised_when_runs_wait_and_no_job_worker_is_running() -> None:
+    """The alert is resolved when a job worker starts."""
     enqueue("test.noop")
     Run.objects.update(run_at=later(-120))
     sweeping.step(Term(), database_now())
@@ -165,13 +167,13 @@ def test_nobody_works_and_somebody_is_told() -> None:
 
 
 def test_a_retry_is_never_superseded_and_a_cancel_is_never_forgotten() -> None:
-    """J-06, J-25: what was tried before is history; what is to be cancelled is not tried again, however it ended."""
+    """J-06, J-25: an attempted run is history and stays; a run with a request to cancel is not retried."""
     row, now = queue.job_row("test.often"), database_now()
     first, second = (Order(planned_at=now - timedelta(seconds=n), run_at=now - timedelta(seconds=n)) for n in (9, 1))
     [old] = queue.insert(row.name, [first], trigger="plan")
     Run.objects.filter(pk=old).update(attempt=1, state=State.RETRY)
     queue.insert(row.name, [second], trigger="plan", now=now - timedelta(seconds=20))
-    claiming.promote(now, now, [row.pk])
+    promotion.promote(now, now, [row.pk])
     assert set(row.runs.values_list("state", flat=True)) == {State.QUEUED}
     assert registration.pause(row, now=now, by="anna") == 1
     assert row.runs.get().pk == old
@@ -186,8 +188,8 @@ def test_a_retry_is_never_superseded_and_a_cancel_is_never_forgotten() -> None:
     assert (run.state, run.cancel_reason) == (State.CANCELLED, "no longer needed")
 
 
-def test_a_stopped_worker_costs_no_attempt_and_a_key_that_is_taken_no_error() -> None:
-    """J-11, J-14: a deploy fails nothing; a retry beside a successor under the same key is refused, not an error."""
+def test_a_stopped_job_worker_costs_no_attempt_and_a_key_in_use_refuses_a_retry() -> None:
+    """J-11, J-14: a deploy fails no run; a retry beside a live run with the same key is refused without an error."""
     run = enqueue("test.noop", key="k")
     worker = HandWorker("test.noop")
     [claimed] = worker.claim()
@@ -200,8 +202,8 @@ def test_a_stopped_worker_costs_no_attempt_and_a_key_that_is_taken_no_error() ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_row_somebody_holds_is_neither_renewed_nor_lost_nor_waited_for() -> None:
-    """J-09: a handler's open transaction stops neither the heartbeat of the others nor the leader."""
+def test_a_locked_row_is_neither_renewed_nor_lost_nor_waited_for() -> None:
+    """J-09: a handler's open transaction blocks neither the other heartbeats nor the leader."""
     from django.db import transaction
 
     enqueue_many("test.note", [Order(payload=NOTE) for _ in range(2)])

@@ -1,8 +1,8 @@
-"""How assets reach an external MAM: one small module per connector, chosen by the destination's setting.
+"""Connectors to an external MAM: one module each, chosen by the destination.
 
 A connector has `check_config(config, has_secret)`, which returns a sentence for each fault, and `send(parcel, config,
-secret, remember)`, which sends the asset and returns the number that the MAM gave it. Sending again must be harmless:
-the parcel's key is the same every time.
+secret, remember)`, which sends the asset and returns its ID in the MAM. Sending again must be harmless: the parcel's
+key is the same every time.
 """
 
 from importlib import import_module
@@ -16,15 +16,15 @@ __all__ = ["NAMES", "NotDelivered", "Parcel", "Remember", "check_config", "send"
 
 
 def check_config(connector: str, config: Any, *, has_secret: bool) -> list[str]:
-    """What is wrong with a configuration; empty if nothing is."""
+    """Faults of a configuration, one sentence each; empty if it is valid."""
     if not isinstance(config, dict):
-        return ["The configuration is an object: {…}."]
+        return ["The configuration must be a JSON object: {…}."]
     faults: list[str] = _module(connector).check_config(config, has_secret=has_secret)
     return faults
 
 
 def send(connector: str, parcel: Parcel, config: dict[str, Any], secret: str, remember: Remember) -> str:
-    """Hand it over; answers their number. Raises NotDelivered."""
+    """Send the parcel. Returns its ID in the MAM. Raises NotDelivered."""
     number: str = _module(connector).send(parcel, config, secret, remember)
     return number
 

@@ -1,6 +1,6 @@
-"""`folder`: hand-over by file. The media first, under a hidden name until it is whole; the sidecar last.
+"""`folder`: delivery as files. Media files are written first, under a hidden name until complete; the sidecar last.
 
-Whoever reads the folder waits for the sidecar: when it is there, everything is there. Doing it again changes nothing.
+The reader waits for the sidecar: when it exists, all files are complete. Sending again changes nothing.
 """
 
 import json
@@ -21,15 +21,15 @@ BLOCK_BYTES = 4 * 1024 * 1024
 
 
 def check_config(config: dict[str, Any], *, has_secret: bool) -> list[str]:
-    faults = [f"{name} is not known. Known are {', '.join(DEFAULTS)}." for name in config if name not in DEFAULTS]
+    faults = [f"{name} is unknown. Known options: {', '.join(DEFAULTS)}." for name in config if name not in DEFAULTS]
     known = {**DEFAULTS, **config}
     if known["sidecar"] not in ("json", "xml"):
-        faults.append("sidecar is json or xml.")
+        faults.append("sidecar must be json or xml.")
     path = Path(str(known["path"]))
     roots = [Path(root).resolve() for root in settings.DELIVERY_ROOTS]
     if not path.is_absolute() or not any(path.resolve().is_relative_to(root) for root in roots):
         allowed = ", ".join(str(root) for root in roots)
-        faults.append(f"path is a whole path inside {allowed} (DELIVERY_ROOTS).")
+        faults.append(f"path must be an absolute path inside {allowed} (DELIVERY_ROOTS).")
     return faults
 
 
@@ -39,7 +39,7 @@ def send(parcel: Parcel, config: dict[str, Any], secret: str, remember: Remember
     if faults:
         raise NotDelivered(" ".join(faults))
     folder = Path(known["path"])
-    # Under the name it once had, whatever its title is by now: the same files are written anew, not others beside them.
+    # Keep the first name even if the title has changed, so that the same files are replaced.
     fresh = f"{safe_part(str(parcel.facts['title']))}_a{parcel.asset_id}"
     name = parcel.external_id if _is_plain(parcel.external_id) else fresh
     names = [_name_of(name, file, len(parcel.files)) for file in parcel.files]
@@ -57,12 +57,12 @@ def send(parcel: Parcel, config: dict[str, Any], secret: str, remember: Remember
 
 
 def _is_plain(name: str) -> bool:
-    """A name we once gave; not a number another kind of destination gave, which could lead anywhere (S-04)."""
+    """A plain file name. An ID from another kind of destination could be a path that leads anywhere (S-04)."""
     return bool(name) and Path(name).name == name and not name.startswith(".") and "\\" not in name
 
 
 def hand_over(file: PartFile, target: Path, parcel: Parcel, place: int) -> None:
-    """Copy beside its place and rename; what is there already, byte for byte, is left."""
+    """Copy under a hidden name and rename. An identical file is left as it is."""
     size = file.path.stat().st_size
     looks_the_same = target.is_file() and target.stat().st_size == size and bool(file.sha256)
     if looks_the_same and of_files([target], lambda percent: parcel.on_percent(0.0)).whole == file.sha256:

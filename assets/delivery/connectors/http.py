@@ -1,7 +1,7 @@
-"""`http`: a MAM with a JSON API. Create or update, then upload the files or say where they lie.
+"""`http`: a MAM with a JSON API. Creates or updates the asset, then uploads the files or sends their addresses.
 
-Every call carries an Idempotency-Key that stays the same for the asset and destination, so that the other side can tell
-a repetition from a second order. What is unknown (a time-out, half an answer) is tried again with the same key.
+Every call has an Idempotency-Key that stays the same for the asset and destination, so that the MAM can recognise a
+repetition. A call with an unknown result (a time-out, an incomplete response) is repeated with the same key.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ DEFAULTS: dict[str, Any] = {
 }
 METHODS = {"POST", "PUT", "PATCH"}
 BELIEVED_AT_ATTEMPT = 3
-# A header of such a name would be a secret in plain sight.
+# A header with such a name would hold a secret that is visible in the configuration.
 SECRET_WORDS = ("auth", "key", "token", "secret", "password", "cookie")
 FACTS = (
     *("title", "project", "asset_id", "starts_at", "ends_at", "duration_seconds", "completeness_percent", "state"),
@@ -50,12 +50,12 @@ FACTS = (
 
 
 def check_config(config: dict[str, Any], *, has_secret: bool) -> list[str]:
-    """Everything that is wrong with a destination's configuration, a sentence for each."""
+    """All faults of a destination's configuration, one sentence each."""
     known = {**DEFAULTS, **config}
-    faults = [f"{name} is not known. Known are {', '.join(DEFAULTS)}." for name in config if name not in DEFAULTS]
+    faults = [f"{name} is unknown. Known options: {', '.join(DEFAULTS)}." for name in config if name not in DEFAULTS]
     wrong = [name for name, value in DEFAULTS.items() if not isinstance(known[name], type(value))]
     if wrong:
-        return [*faults, *(f"{name} is {'an object' if DEFAULTS[name] == {} else 'a text'}." for name in wrong)]
+        return [*faults, *(f"{name} must be {'an object' if DEFAULTS[name] == {} else 'a text'}." for name in wrong)]
     return [*faults, *_address_faults(known, has_secret), *_path_faults(known), *_content_faults(known)]
 
 
@@ -67,13 +67,13 @@ def _address_faults(known: dict[str, Any], has_secret: bool) -> list[str]:
     except ValidationError as error:
         faults.append(f"base_url: {' '.join(error.messages)}")
     if known["auth"] not in {"none", "bearer", "header", "hmac"}:
-        faults.append("auth is none, bearer, header or hmac.")
+        faults.append("auth must be none, bearer, header or hmac.")
     elif known["auth"] != "none" and not has_secret:
-        faults.append(f"auth {known['auth']} needs the secret.")
+        faults.append(f"auth {known['auth']} needs a secret.")
     if (known["auth"] == "header") != bool(known["auth_header"]):
-        faults.append("auth header needs auth_header, the name of the header the secret goes into; no other does.")
+        faults.append("auth_header, the name of the header for the secret, is required with auth header and only then.")
     faults += [
-        f"headers: {name} looks like a secret, which belongs into the secret's own field (auth header)."
+        f"headers: {name} looks like a secret. Use the field Secret with auth header instead."
         for name in known["headers"]
         if any(word in str(name).lower() for word in SECRET_WORDS)
     ]
@@ -81,18 +81,20 @@ def _address_faults(known: dict[str, Any], has_secret: bool) -> list[str]:
 
 
 def _path_faults(known: dict[str, Any]) -> list[str]:
-    """How media are handed over, and which calls are made."""
+    """How media files are sent, and which calls are made."""
     faults = []
     if known["media"] not in {"none", "reference", "upload"}:
-        faults.append("media is none, reference or upload.")
+        faults.append("media must be none, reference or upload.")
     if known["media"] == "reference" and not known["reference_base"]:
-        faults.append("media reference needs reference_base: the beginning of the address the MAM reads files from.")
+        faults.append("media reference needs reference_base: the base address from which the MAM reads the files.")
     faults += [
-        f"{name} is one of {', '.join(sorted(METHODS))}."
+        f"{name} must be one of {', '.join(sorted(METHODS))}."
         for name in ("create_method", "update_method", "upload_method", "complete_method")
         if known[name] not in METHODS
     ]
-    faults += [f"{name} must hold {{id}}." for name in ("update_path", "upload_path") if "{id}" not in str(known[name])]
+    faults += [
+        f"{name} must contain {{id}}." for name in ("update_path", "upload_path") if "{id}" not in str(known[name])
+    ]
     return faults
 
 
@@ -100,9 +102,9 @@ def _content_faults(known: dict[str, Any]) -> list[str]:
     """The fields and headers that are sent."""
     faults = [f"fields: {name} is not one of {', '.join(FACTS)}." for name in known["fields"] if name not in FACTS]
     if not all(isinstance(value, str) and value for value in known["fields"].values()):
-        faults.append("fields: each is given another name, a text.")
+        faults.append("fields: every value must be a name (text).")
     else:
-        faults += [f"extra: {name} is in the way of fields." for name in _in_the_way(known)]
+        faults += [f"extra conflicts with fields at {name}." for name in _in_the_way(known)]
     faults += [
         f"headers: {name} cannot be sent."
         for name, value in {**known["headers"], **({known["auth_header"]: ""} if known["auth_header"] else {})}.items()
@@ -112,7 +114,7 @@ def _content_faults(known: dict[str, Any]) -> list[str]:
 
 
 def _in_the_way(known: dict[str, Any]) -> list[str]:
-    """Where a mapping wants an object and `extra` puts something else."""
+    """Paths where the mapping needs an object and `extra` has another value."""
     content = json.loads(json.dumps(known["extra"]))
     try:
         for path in known["fields"].values():
@@ -143,14 +145,14 @@ def send(parcel: Parcel, config: dict[str, Any], secret: str, remember: Remember
 
 @dataclass
 class Mam:
-    """The other side, for one parcel."""
+    """The MAM's API, for one parcel."""
 
     config: dict[str, Any]
     secret: str
     parcel: Parcel
 
     def describe(self) -> bytes:
-        """The asset in their words: every fact under the name the mapping gives it; unmapped facts keep ours."""
+        """The request body: each fact under its mapped name; unmapped facts keep their own names."""
         facts = dict(self.parcel.facts)
         if self.config["media"] == "reference":
             base = str(self.config["reference_base"]).rstrip("/")
@@ -163,21 +165,21 @@ class Mam:
         return json.dumps(content, ensure_ascii=False).encode()
 
     def create(self, body: bytes) -> str:
-        """They answer with their number; 409 with a number means that an earlier attempt got through."""
+        """Returns the MAM's ID. A 409 response with an ID means that an earlier attempt succeeded."""
         answer = self.call(self.config["create_method"], self.config["create_path"], "", body, also=(409,))
         return self._number(answer)
 
     def update(self, number: str, body: bytes) -> None:
-        """Under a key of this round: a gateway that honours keys would replay its answer to an earlier one."""
+        """Uses a key of this round: a gateway that honours keys would replay its response to an earlier one."""
         step = f"update-{self.parcel.round}-{hashlib.sha256(body).hexdigest()[:12]}"
         answer = self.call(
             self.config["update_method"], self.config["update_path"], number, body, step=step, also=(404, 410)
         )
-        # 404 may be a gateway's word while their server is away: believed only when it is said again and again.
+        # A gateway may return 404 while the MAM is down: it counts only when repeated.
         if answer.status == 410 or (answer.status == 404 and self.parcel.attempt >= BELIEVED_AT_ATTEMPT):
-            raise Forgotten(f"they no longer know {number}; the next attempt creates it anew")
+            raise Forgotten(f"The MAM no longer knows {number}. The next attempt creates it again.")
         if answer.status == 404:
-            raise NotDelivered(f"they do not know {number} (404); if they say so again, it is created anew")
+            raise NotDelivered(f"The MAM does not know {number} (404). If this repeats, it is created again.")
 
     def upload(self, number: str, file: PartFile) -> None:
         path = str(self.config["upload_path"]).replace("{number}", str(file.number))
@@ -227,7 +229,7 @@ class Mam:
             raise NotDelivered(f"{method} {urlsplit(url).path}: {error}") from error
 
     def _proof(self, method: str, url: str, digest: str) -> dict[str, str]:
-        """Who we are: the token, or a signature over time, method, path and content."""
+        """Authentication headers: the token, or a signature over time, method, path and content."""
         if self.config["auth"] == "bearer":
             return {"Authorization": f"Bearer {self.secret}"}
         if self.config["auth"] == "header":
@@ -245,15 +247,15 @@ class Mam:
             for name in str(self.config["id_field"]).split("."):
                 found = found[int(name)] if isinstance(found, list) else found[name]
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            words = f"answered {answer.status}, but without {self.config['id_field']}"
+            words = f"The MAM answered {answer.status} without {self.config['id_field']}"
             raise NotDelivered(f"{words}: {answer.body[:200].decode(errors='replace')}") from error
         if not isinstance(found, str | int) or not str(found):
-            raise NotDelivered(f"the number they answered makes no sense: {str(found)[:80]}")
+            raise NotDelivered(f"The MAM returned an invalid ID: {str(found)[:80]}")
         return str(found)[:200]
 
 
 def put(content: dict[str, Any], path: str, value: Any) -> None:
-    """`metadata.name` puts it one level deeper."""
+    """Set a value at a dotted path: `metadata.name` is one level deeper."""
     *above, last = path.split(".")
     for name in above:
         content = content.setdefault(name, {})

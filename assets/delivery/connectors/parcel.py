@@ -1,4 +1,4 @@
-"""What is handed over: the facts about an asset, its files, and the key that makes a repetition harmless."""
+"""What is sent to a MAM: the facts about an asset, its files, and the key that makes a repetition harmless."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from typing import Any
 
 
 class NotDelivered(Exception):
-    """It was not handed over, or nobody knows; the text goes to the log of attempts."""
+    """The delivery failed, or its result is unknown; the text goes to the log of attempts."""
 
 
 class Forgotten(NotDelivered):
-    """They no longer know the number they gave: it is created anew, under another key."""
+    """The MAM no longer knows the ID it returned: the next attempt creates the asset again, under another key."""
 
 
-# Called with their number as soon as it is known, so that a crash after it does not order a second one.
+# Called with the MAM's ID as soon as it is known, so that a crash afterwards does not create a second one.
 Remember = Callable[[str], None]
 
 
@@ -30,11 +30,11 @@ class Parcel:
     key: str
     round: int
     asset_id: int
-    # Their number, if an earlier attempt got that far.
+    # The MAM's ID, if an earlier attempt received one.
     external_id: str
-    # How many attempts of this round there were, this one included.
+    # The number of this attempt in this round; 1 is the first.
     attempt: int
     facts: dict[str, Any]
     files: list[PartFile] = field(default_factory=list)
-    # How far it has come, 0 to 100; may raise to end it.
+    # Called with the progress, 0 to 100. May raise to stop sending.
     on_percent: Callable[[float], None] = lambda percent: None

@@ -1,4 +1,4 @@
-"""`manage.py import_media`: bring a file or every file of a folder into the library."""
+"""`manage.py import_media`: import a file, or every file in a folder, into the library."""
 
 import json
 from pathlib import Path
@@ -13,12 +13,12 @@ from station.models import Project
 
 
 class Command(BaseCommand):
-    help = "Queue a file, or every file of a folder, for import. It must lie inside IMPORT_ROOTS."
+    help = "Queue a file, or every file in a folder, for import. It must be inside IMPORT_ROOTS."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("path", type=Path)
         parser.add_argument("--project", required=True, help="The project's short name (slug).")
-        parser.add_argument("--dry-run", action="store_true", help="Only say what would be imported.")
+        parser.add_argument("--dry-run", action="store_true", help="Only list what would be imported.")
         parser.add_argument("--json", action="store_true")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -26,9 +26,9 @@ class Command(BaseCommand):
         project = Project.objects.filter(slug=options["project"]).first()
         if project is None:
             known = ", ".join(Project.objects.values_list("slug", flat=True))
-            raise CommandError(f"There is no project {options['project']}. There are: {known}.")
+            raise CommandError(f"There is no project {options['project']}. Projects: {known}.")
         if not path.exists():
-            raise CommandError(f"{path} is not there.")
+            raise CommandError(f"{path} does not exist.")
         found = list(watch_folders.files_in(path)) if path.is_dir() else [path]
         rows = []
         for file in found:
@@ -38,7 +38,7 @@ class Command(BaseCommand):
             return
         for row in rows:
             self.stdout.write(f"{row['outcome']:24} {row['file']}")
-        self.stdout.write(f"{len(rows)} files looked at. See Imports in the admin for what becomes of them.")
+        self.stdout.write(f"{len(rows)} files checked. See Imports in the admin for the results.")
 
     def _take(self, file: Path, project: Project, is_dry: bool) -> str:
         try:

@@ -1,4 +1,4 @@
-"""`manage.py jobs`: every job with when it runs next and how it went last, and who works."""
+"""`manage.py jobs`: list every job with its next run and last result, and the job workers."""
 
 import json
 from typing import Any
@@ -10,10 +10,10 @@ from station.clock import house_time
 
 
 class Command(BaseCommand):
-    help = "List the jobs: next run, last result, what waits and runs; and the workers."
+    help = "List the jobs with next run, last result and counts, and the job workers."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="For scripts.")
+        parser.add_argument("--json", action="store_true", help="Print JSON, for scripts.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         figures = read_figures()
@@ -24,8 +24,10 @@ class Command(BaseCommand):
             self.stdout.write(_line(job))
         alive = [worker for worker in figures.workers if worker.is_alive]
         names = ", ".join(worker.name for worker in alive)
-        words = "worker" if len(alive) == 1 else "workers"
-        self.stdout.write(f"{len(alive)} {words}: {names}" if alive else "No worker runs: manage.py runworker")
+        words = "job worker" if len(alive) == 1 else "job workers"
+        self.stdout.write(
+            f"{len(alive)} {words}: {names}" if alive else "No job worker is running. Start one: manage.py runworker"
+        )
 
 
 def _line(job: JobFigures) -> str:
@@ -36,7 +38,7 @@ def _line(job: JobFigures) -> str:
     if job.failed:
         counts += f", {job.failed} failed"
     if job.worker_crashed:
-        counts += f", {job.worker_crashed} with a dead worker"
+        counts += f", {job.worker_crashed} lost with their job worker"
     words = f"{job.name}: {job.in_words}; {upcoming}; {last}; {counts}"
     if job.plan_error:
         words += f"; CANNOT BE PLANNED: {job.plan_error}"

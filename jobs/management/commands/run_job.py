@@ -1,4 +1,4 @@
-"""`manage.py run_job NAME`: run a job now, as the button in the admin does."""
+"""`manage.py run_job NAME`: run a job now, like the Run now button in the admin."""
 
 import json
 import time
@@ -13,14 +13,14 @@ from station.actions.commands import ActionCommand
 
 
 class Command(ActionCommand):
-    help = "Run a job now, whatever its plan; also while it is paused. Ends with 1 if it fails (with --wait)."
+    help = "Run a job now, outside its schedule and even while it is paused. With --wait: exit code 1 if it fails."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="See manage.py jobs.")
-        parser.add_argument("--scope", default="", help="In which of its scopes.")
-        parser.add_argument("--payload", default="", help="JSON, for jobs that take one.")
-        parser.add_argument("--wait", action="store_true", help="Wait for its end and print the result.")
-        parser.add_argument("--seconds", type=float, default=600.0, help="How long to wait at most.")
+        parser.add_argument("name", help="Name of the job; manage.py jobs lists them.")
+        parser.add_argument("--scope", default="", help="The scope to run it in.")
+        parser.add_argument("--payload", default="", help="Payload as JSON, for jobs that take one.")
+        parser.add_argument("--wait", action="store_true", help="Wait until the run is over and print its result.")
+        parser.add_argument("--seconds", type=float, default=600.0, help="Longest time to wait (default 600).")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -40,16 +40,16 @@ class Command(ActionCommand):
 
     def _wait(self, run: Run, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        told = ""
+        shown = ""
         while not run.is_over:
             if time.monotonic() > deadline:
-                raise CommandError(f"Run {run.pk} is still {run.state_word} after {seconds:g} s. It goes on.")
+                raise CommandError(f"Run {run.pk} is still {run.state_word} after {seconds:g} s. It continues.")
             time.sleep(0.1)
             run.refresh_from_db()
             percent = "" if run.progress_percent is None else f"{run.progress_percent} % "
-            if run.progress_text and (told := f"{percent}{run.progress_text}") != getattr(self, "_told", ""):
-                self._told = told
-                self.stdout.write(told)
+            if run.progress_text and (shown := f"{percent}{run.progress_text}") != getattr(self, "_shown", ""):
+                self._shown = shown
+                self.stdout.write(shown)
         if run.state != Run.State.SUCCEEDED:
             raise CommandError(f"Run {run.pk} {run.state_word} ({run.error_code}): {run.error}")
         self.stdout.write(json.dumps(run.result) if run.result is not None else "Done.")

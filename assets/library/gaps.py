@@ -1,0 +1,86 @@
+"""What is missing from an asset: gaps between its parts and at the edges of its window, and its completeness."""
+
+import itertools
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+
+from assets.models import Asset, AssetPart
+from scheduling.models import Booking
+from worker.wire import codec
+from worker.wire.recording import Gap, Part, find_gaps, gap_between, missing_seconds, to_milliseconds
+
+# Reasons of gaps at the edges of the window.
+LATE, EARLY = "late_start", "early_end"
+EDGES = (LATE, EARLY)
+
+
+def with_edges(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted_until: datetime | None) -> list[Gap]:
+    """The gaps, plus those before the first frame and after the last one."""
+    firsts = [part.first_frame_at for part in parts if part.first_frame_at]
+    lasts = [part.last_frame_at for part in parts if part.last_frame_at]
+    edges = [(LATE, wanted_from, min(firsts, default=None)), (EARLY, max(lasts, default=None), wanted_until)]
+    found = [gap for gap in gaps if gap.reason not in EDGES]
+    for reason, begin, end in edges:
+        if begin and end and (end - begin).total_seconds() > settings.TOLERATED_GAP_SECONDS:
+            found.append(gap_between(to_milliseconds(begin), to_milliseconds(end), reason))
+    return sorted(found, key=lambda gap: gap.from_at)
+
+
+def completeness(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted_until: datetime) -> float:
+    """The recorded share of the window, in percent."""
+    wanted = (wanted_until - wanted_from).total_seconds()
+    if wanted <= 0:
+        return 100.0
+    missing = min(missing_seconds(parts, gaps, wanted_from, wanted_until), wanted)
+    return round(100 * (1 - missing / wanted), 3)
+
+
+def refine(asset: Asset, lengths: dict[int, tuple[int, float]]) -> dict[str, Any]:
+    """Correct the frames and seconds of parts whose ffmpeg did not end cleanly, from the files themselves.
+
+    Returns the asset's changed columns: gaps and completeness follow from the parts.
+    """
+    if (not lengths and asset.is_complete) or asset.wanted_from_at is None or asset.wanted_until_at is None:
+        return {}
+    parts: list[Part] = []
+    for part in asset.parts.order_by("number"):
+        if part.number in lengths and part.first_frame_at is not None:
+            part.frames, part.seconds = lengths[part.number]
+            part.last_frame_at = part.first_frame_at + timedelta(seconds=part.seconds)
+            part.save(update_fields=["frames", "seconds", "last_frame_at"])
+        parts.append(_recorded(part))
+    for before, after in itertools.pairwise(parts):  # count overlapping media once
+        if before.last_frame_at and after.first_frame_at:
+            before.last_frame_at = min(before.last_frame_at, after.first_frame_at)
+    gaps = with_edges(parts, find_gaps(parts, asset.read_gaps()), asset.wanted_from_at, asset.wanted_until_at)
+    missing = missing_seconds(parts, gaps, asset.wanted_from_at, asset.wanted_until_at)
+    return {
+        "gaps": codec.encode(gaps),
+        "is_complete": _was_complete(asset) and missing <= settings.TOLERATED_GAP_SECONDS,
+        "frames": sum(part.frames for part in parts),
+        "completeness_percent": completeness(parts, gaps, asset.wanted_from_at, asset.wanted_until_at),
+    }
+
+
+def _recorded(part: AssetPart) -> Part:
+    """An asset's part in the form that the media worker reports."""
+    return Part(
+        number=part.number,
+        file=part.path,
+        first_frame_at=part.first_frame_at,
+        last_frame_at=part.last_frame_at,
+        frames=part.frames,
+        bytes=part.size_bytes,
+        seconds=part.seconds,
+        end_reason=part.end_reason,
+        node=part.node_id,
+    )
+
+
+def _was_complete(asset: Asset) -> bool:
+    """By the booking, if there is one: a part that was missing in an earlier run may be available now."""
+    if asset.booking is None:
+        return asset.is_complete
+    return asset.booking.state == Booking.State.COMPLETED
