@@ -169,7 +169,7 @@ SCHEDULER_STEPS = [
     "nodes.machines.health.step",
     "nodes.workloads.reconcile.step",
     "scheduling.recording.lifecycle.step",
-    "playout.channels.lifecycle.step",
+    "playout.channels.loop_step.step",
     "scheduling.rules.planning.step",
     "scheduling.recording.preflight.step",
     "jobs.runs.planning.step",
@@ -205,7 +205,7 @@ JOB_WORKER_TICK_SECONDS = env.float("JOB_WORKER_TICK_SECONDS", default=15.0)
 JOB_WORKER_STOP_SECONDS = env.float("JOB_WORKER_STOP_SECONDS", default=10.0)
 
 # Who is told when something about a workload is known anew, by the first word of its owner.
-WORKLOAD_OWNERS = {"booking": "scheduling.recording.lifecycle.look", "channel": "playout.channels.lifecycle.look"}
+WORKLOAD_OWNERS = {"booking": "scheduling.recording.lifecycle.look", "channel": "playout.channels.loop_step.look"}
 # Who is told whenever a booking was looked after.
 BOOKING_FOLLOWERS = ["assets.library.live.follow"]
 # Who can say where an asset is used, and put another in its place (see assets/library/usage.py).
