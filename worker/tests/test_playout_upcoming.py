@@ -156,7 +156,7 @@ def test_a_fixed_start_is_opened_once_and_leaves_nothing_behind(theatre: Any) ->
     stage = theatre(item("a", 100.0), item("news", 5.0, BEGIN + 10), item("c"))
     stage.run(12)
     assert stage.asrun() == [("a", 10.0, "cut")]
-    assert stage.director.lineup._fixed == {}
+    assert stage.director.lineup.fixed_starts.opened == {}
     wanted = [slot.item.key for slot in stage.director.wishes(stage.now)]
     assert wanted.count("news") == 1
 
