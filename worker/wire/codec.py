@@ -13,13 +13,18 @@ import math
 import types
 from datetime import datetime
 from fractions import Fraction
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 VERSION = 1
 VERSION_FIELD = "wire"
 
-# An encoded dataclass: what `json.dumps` takes and a JSON column holds.
-Json = dict[str, Any]
+# What `json.dumps` takes and `json.loads` returns.
+JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
+# A JSON object: an encoded dataclass, as a message or a JSON column holds it.
+Json: TypeAlias = dict[str, JsonValue]
 T = TypeVar("T")
 
 _PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -46,7 +51,7 @@ def loads(kind: type[T], text: str | bytes) -> T:
 
 
 def message(value: Any) -> Json:
-    return {VERSION_FIELD: VERSION, **encode(value)}
+    return {VERSION_FIELD: VERSION, **encode_object(value)}
 
 
 def read_message(kind: type[T], raw: Any) -> T:
@@ -81,18 +86,24 @@ def decode_field(kind: type[T], raw: Any, name: str) -> T:
 
 def split(value: Any) -> tuple[Json, Json]:
     """The encoded fields of a dataclass: those anybody may see, and those that are stored sealed."""
-    encoded = encode(value)
+    encoded = encode_object(value)
     secret = {each.name for each in dataclasses.fields(value) if each.metadata.get("is_secret")}
     is_open = {name: item for name, item in encoded.items() if name not in secret}
     return is_open, {name: encoded[name] for name in secret}
 
 
-def encode(value: Any) -> Any:
+def encode_object(value: "DataclassInstance") -> Json:
+    """A dataclass as a JSON object."""
+    return {name: encode(getattr(value, name)) for name in _names(type(value))}
+
+
+def encode(value: Any) -> JsonValue:
     """Plain JSON values. Raises TypeError for what this format does not know."""
     if type(value) in _AS_IT_IS or isinstance(value, (str, int, float)):
-        return value
+        plain: JsonValue = value
+        return plain
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: encode(getattr(value, name)) for name in _names(type(value))}
+        return encode_object(value)
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise TypeError("a moment needs a zone")
