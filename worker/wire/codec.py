@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 _PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 _AS_IT_IS = {str, int, float, bool, types.NoneType}
-_MOMENT = "a moment with a zone, like 2026-03-29T20:15:00+00:00"
+_MOMENT = "a time with a zone, like 2026-03-29T20:15:00+00:00"
 
 
 # The metadata of a field that is stored sealed (see `split`).
@@ -37,7 +37,7 @@ SECRET = {"is_secret": True}
 
 
 class WireError(ValueError):
-    """The JSON does not fit the dataclass. The text names the field and holds no value."""
+    """The JSON does not fit the dataclass. The text names the field and contains no value."""
 
 
 def dumps(value: Any) -> str:
@@ -70,7 +70,7 @@ def parse_object(text: str | bytes) -> Json:
 
 
 def check_version(raw: Json) -> None:
-    """Later versions are read as well: what they add is ignored."""
+    """Later versions are accepted; their additional fields are ignored."""
     if decode_field(int, raw, VERSION_FIELD) < 1:
         raise WireError(f"{VERSION_FIELD} must be 1 or more")
 
@@ -85,7 +85,7 @@ def decode_field(kind: type[T], raw: Any, name: str) -> T:
 
 
 def split(value: Any) -> tuple[Json, Json]:
-    """The encoded fields of a dataclass: those anybody may see, and those that are stored sealed."""
+    """The encoded fields of a dataclass: the open ones, and the ones that are stored sealed."""
     encoded = encode_object(value)
     secret = {each.name for each in dataclasses.fields(value) if each.metadata.get("is_secret")}
     is_open = {name: item for name, item in encoded.items() if name not in secret}
@@ -98,7 +98,7 @@ def encode_object(value: "DataclassInstance") -> Json:
 
 
 def encode(value: Any) -> JsonValue:
-    """Plain JSON values. Raises TypeError for what this format does not know."""
+    """The value as JSON. Raises TypeError for a type that this format does not know."""
     if type(value) in _AS_IT_IS or isinstance(value, (str, int, float)):
         plain: JsonValue = value
         return plain
@@ -106,7 +106,7 @@ def encode(value: Any) -> JsonValue:
         return encode_object(value)
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise TypeError("a moment needs a zone")
+            raise TypeError("a time needs a zone")
         return value.isoformat()
     if isinstance(value, Fraction):
         return [value.numerator, value.denominator]
@@ -216,7 +216,7 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 
 @functools.cache
 def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
-    """Name, type, and whether it must be given."""
+    """Name, type, and whether the field is required."""
     hints = get_type_hints(kind)
     return tuple(
         (
