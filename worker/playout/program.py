@@ -1,4 +1,4 @@
-"""`playout`: the whole life of a channel's worker, and what it answers over HTTP."""
+"""The `playout` program: a media worker that plays a channel, from start to end, and its HTTP interface."""
 
 import os
 import signal
