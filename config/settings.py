@@ -169,7 +169,7 @@ SCHEDULER_STEPS = [
     "nodes.machines.health.step",
     "nodes.workloads.reconcile.step",
     "scheduling.recording.loop_step.step",
-    "playout.channels.lifecycle.step",
+    "playout.channels.loop_step.step",
     "scheduling.rules.planning.step",
     "scheduling.recording.preflight.step",
     "jobs.runs.planning.step",
@@ -206,7 +206,7 @@ JOB_WORKER_TICK_SECONDS = env.float("JOB_WORKER_TICK_SECONDS", default=15.0)
 JOB_WORKER_STOP_SECONDS = env.float("JOB_WORKER_STOP_SECONDS", default=10.0)
 
 # Called when something new is known about a workload, by the first word of its owner.
-WORKLOAD_OWNERS = {"booking": "scheduling.recording.loop_step.look", "channel": "playout.channels.lifecycle.look"}
+WORKLOAD_OWNERS = {"booking": "scheduling.recording.loop_step.look", "channel": "playout.channels.loop_step.look"}
 # Called whenever a booking was advanced.
 BOOKING_FOLLOWERS = ["assets.library.live.follow"]
 # Classes that know where an asset is used and can replace it there (see assets/library/usage.py).

@@ -1,1 +1,1 @@
-"""What runs inside the containers: Python's standard library and ffmpeg, no Django. Configured by one line on stdin."""
+"""The media workers: the programs inside the containers. They use ffmpeg and Python's standard library, no Django."""

@@ -1,7 +1,7 @@
 """`python3 -m worker.launch FOLDER PROGRAM`: run a media worker as a detached process (the process runtime).
 
-Takes the folder's lock or says that it is taken, detaches, writes down the process ids and, at the end, the exit code.
-The media worker inherits the lock: as long as it lives, no second one can start in this folder.
+It takes the folder's lock (or exits with ALREADY_RUNNING), detaches, and writes the process ids and at the end the exit
+code to the folder. The media worker inherits the lock: while it runs, no second one can start in this folder.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ def process_id(pid: int) -> ProcessId:
 
 
 def write(path: Path, content: ProcessIds | ExitNote) -> None:
-    """Whole or not at all."""
+    """Atomically."""
     draft = path.with_suffix(".new")
     draft.write_text(codec.dumps(content))
     draft.rename(path)
@@ -41,7 +41,7 @@ def main(folder: Path, program: str) -> int:
     ready, written = os.pipe()
     if os.fork():
         os.close(written)
-        return 0 if os.read(ready, 1) else 1  # the byte says: detached, and its pids are on disk
+        return 0 if os.read(ready, 1) else 1  # the byte means: detached, and the process ids are on disk
     os.close(ready)
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
@@ -69,7 +69,7 @@ def _run_guarded(run: "object", program: str) -> int:
 
     try:
         code: int = run([program])  # type: ignore[operator]
-    except BaseException:  # noqa: BLE001  whatever ends the program, its exit code is written down
+    except BaseException:  # noqa: BLE001  every end of the program gets an exit code
         traceback.print_exc()
         code = exits.INTERNAL
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The programs a worker can run, by name."""
+"""The programs that a media worker can run, by name."""
 
 import os
 import shutil
@@ -18,14 +18,14 @@ def capture() -> int:
 
 
 def disk() -> int:
-    """Print how much room the media folder has, once it is sure that it can be written to; the log is read."""
+    """Check that the media folder can be written to, and print its free space. The control plane reads the log."""
     media = os.environ.get("AIRLOCK_MEDIA", "/media")
     usage = shutil.disk_usage(media)
     try:
         with tempfile.TemporaryFile(dir=media):
             pass
     except OSError as error:
-        print(f"the worker may not write to the media folder: {error.strerror}", flush=True)
+        print(f"the media worker may not write to the media folder: {error.strerror}", flush=True)
         return exits.CANNOT_WRITE
     print(codec.dumps(DiskAnswer(usage.free, usage.total)), flush=True)
     return exits.DONE

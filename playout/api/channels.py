@@ -91,9 +91,9 @@ def channel_out(channel: Channel) -> ChannelOut:
         state=channel.state,
         since=channel.state_since_at,
         node=workload.node.name if workload is not None and is_up else None,
-        item=codec.encode(status.item) if status else None,
-        next=codec.encode(status.next) if status else None,
-        outputs=codec.encode(status.outputs) if status else [],
+        item=codec.encode_object(status.item) if status and status.item else None,
+        next=codec.encode_object(status.next) if status and status.next else None,
+        outputs=[codec.encode_object(output) for output in status.outputs] if status else [],
         restart_count=channel.restart_count,
         error=channel.error,
     )

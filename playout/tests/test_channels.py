@@ -11,11 +11,13 @@ from django.core.management.base import CommandError
 from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.workloads.reconcile import reconcile
-from playout.channels import controls, failover, lifecycle
-from playout.channels.lifecycle import advance, step
+from playout.channels import controls, failover, on_air_watch
+from playout.channels.lifecycle import advance
+from playout.channels.loop_step import step
 from playout.models import AsRunEntry, Channel, PlaylistItem, Recovery
 from station.clock import database_now
 from station.models import Alert
+from station.term import Term
 from testing.channels import make_asset
 from testing.processes import command_of
 from testing.waiting import wait_until
@@ -158,7 +160,7 @@ def test_the_loop_finds_a_wanted_channel(channel: Any) -> None:
     """P-01: wanted is a person's, the state is observed."""
     Channel.objects.update(is_wanted=True)
     now = database_now()
-    assert step(now) == now + timedelta(seconds=0.5)
+    assert step(Term(), now) == now + timedelta(seconds=0.5)
     channel.refresh_from_db()
     assert channel.state == State.STARTING
     controls.stop(channel, by="anna")
@@ -225,7 +227,7 @@ def test_bars_on_air_are_told(channel: Any) -> None:
     key = f"bars:{channel.owner}"
     for progress, state in (({"bars_seconds": 30.0, "state": "slate"}, "open"), ({"state": "playing"}, "resolved")):
         workload.progress = {**workload.progress, "item": None, "bars_seconds": 0.0, **progress}
-        lifecycle._watch_program(channel, workload, database_now())
+        on_air_watch.watch_program(channel, workload, database_now())
         assert Alert.objects.get(key=key).state == state
     controls.stop(channel, by="anna")
 

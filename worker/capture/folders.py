@@ -1,4 +1,4 @@
-"""Where a recording and its preview are written."""
+"""The folders of a recording and its preview."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Parts and gaps of one recording, kept beside the files so that a successor goes on where this worker ended."""
+"""Parts and gaps of one recording, stored beside its files so that the next media worker can continue."""
 
 import os
 import threading
@@ -37,7 +37,7 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path, name: str, container: str) -> "Journal":
-        """Make the folder and read what an earlier worker of the same recording left."""
+        """Create the folder and read the journal of an earlier media worker of the same recording."""
         folder.mkdir(parents=True, exist_ok=True)
         journal = cls(folder, name, SUFFIXES[container])
         try:
@@ -47,7 +47,7 @@ class Journal:
         except FileNotFoundError:
             pass
         except codec.WireError:
-            # Half-written by a failing disk: the media files are what counts, and their names are not reused.
+            # A failing disk left half a file. The media files matter more, and their names are not reused.
             os.replace(journal.path, journal.path.with_suffix(".json.bad"))
         for part in list(journal.parts):
             journal.close_abandoned(part)
@@ -58,7 +58,7 @@ class Journal:
         return self.folder / f"{self.name}.json"
 
     def close_abandoned(self, part: Part) -> None:
-        """A part its worker could not finish (it was killed): the file's last write tells when the picture ended."""
+        """Close a part whose media worker was killed: the last write to the file tells when the picture ended."""
         if part.ended_at:
             return
         path = self.folder / part.file
@@ -74,7 +74,7 @@ class Journal:
         part.last_frame_at = to_milliseconds(first + timedelta(seconds=part.seconds))
 
     def begin(self, first_number: int, now: datetime) -> Part:
-        """A new part under a number no file has yet; the file is created here, so nobody else can take it."""
+        """A new part with an unused number. Its file is created here, so that no other media worker can take it."""
         number = max([first_number - 1, *(part.number for part in self.parts)]) + 1
         while not self.reserve(number):
             number += 1
@@ -87,7 +87,7 @@ class Journal:
         return f"{self.name}-{number:03d}{self.suffix}"
 
     def reserve(self, number: int) -> bool:
-        """An empty file under that number is ours; False if somebody has it already."""
+        """Create an empty file with that number. False if it exists already."""
         try:
             os.close(os.open(self.folder / self.file_of(number), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
         except FileExistsError:
@@ -95,12 +95,12 @@ class Journal:
         return True
 
     def give_back(self, number: int) -> None:
-        """What was reserved and never written to."""
+        """Delete a reserved file that was never written."""
         if not self.has_bytes_in(number):
             (self.folder / self.file_of(number)).unlink(missing_ok=True)
 
     def cut(self, part: Part, frames: int, seconds: float, number: int, *, reason: str) -> Part:
-        """The recording goes on in the (reserved) file of that number: the next frame is the first one there."""
+        """Continue in the reserved file of that number, with the next frame."""
         with self._measuring:
             self._measure(part, frames, seconds)
             at = part.last_frame_at or now_in_milliseconds()
@@ -111,30 +111,30 @@ class Journal:
         return following
 
     def note_first_frame(self, part: Part, moment: datetime) -> None:
-        """The part lives; whatever lies between it and the one before is a gap."""
+        """Set the time of the first frame. The time since the part before is a gap."""
         self._place(part, moment)
         self.save()
 
     def _place(self, part: Part, moment: datetime) -> None:
-        """Its first frame, which cannot have come before the last one of an earlier part."""
+        """The first frame cannot be earlier than the last frame of an earlier part."""
         earlier = [other.last_frame_at for other in self.parts if other.number < part.number and other.last_frame_at]
         bounds = [part.started_at, *earlier] if part.started_at else earlier
         part.first_frame_at = to_milliseconds(max([moment, *bounds]))
 
     @property
     def gaps(self) -> list[Gap]:
-        """Within parts and between them, in the order of time."""
+        """Gaps within and between parts, in order of time."""
         return find_gaps(list(self.parts), list(self.silences))
 
     def note_silence(self, part: Part, lost_at: datetime, back_at: datetime) -> None:
-        """The picture was away within a part (ffmpeg stayed connected): that is a gap too."""
+        """Note a gap within a part: ffmpeg stayed connected, but there was no picture."""
         self.silences.append(gap_between(to_milliseconds(lost_at), to_milliseconds(back_at), NO_SIGNAL))
         self.save()
 
     def measure(self, part: Part, frames: int, seconds: float, age_seconds: float | None = None) -> None:
-        """How long it is, and, as it is known better by and by, how long ago it began.
+        """Update the length of a part, and the time of its first frame, which becomes more precise with time.
 
-        Asked by the main loop and by who answers /status: one at a time, or an old size could overwrite the last.
+        The main loop and /status call this on different threads. The lock keeps an old size from overwriting a new one.
         """
         with self._measuring:
             if part.ended_at:
@@ -161,7 +161,7 @@ class Journal:
             return False
 
     def finish(self, part: Part, reason: str) -> bool:
-        """Close a part. One that never got a frame is no part: its empty file goes. True if it was kept."""
+        """Close a part. A part without any bytes is deleted. True if it was kept."""
         with self._measuring:
             part.ended_at = now_in_milliseconds()
             part.end_reason = reason
@@ -174,14 +174,14 @@ class Journal:
         return kept
 
     def save(self) -> None:
-        """Whole or not at all. A full disk must not end a recording, so it is no reason to stop here."""
+        """Write the journal atomically. A full disk is only reported, because it must not end the recording."""
         draft = self.path.with_suffix(".json.new")
         try:
             draft.write_text(codec.dumps(self.contents()))
             os.replace(draft, self.path)
         except OSError as error:
-            print(f"journal not written: {error}", flush=True)
+            print(f"The journal could not be written. error={error}", flush=True)
 
     def contents(self) -> RecordingJournal:
-        """What the file holds and the status reports: copies, because the parts go on changing."""
+        """The content for the file and the status. It consists of copies, because the parts keep changing."""
         return RecordingJournal(tuple(replace(part) for part in list(self.parts)), tuple(self.gaps))

@@ -1,4 +1,4 @@
-"""`probe`: does this source send a picture? Read for a few seconds as `capture` would, write nothing, say so."""
+"""The `probe` program: reads a source for a few seconds like `capture` and reports whether it sends a picture."""
 
 import subprocess
 import time
@@ -12,7 +12,7 @@ from worker.wire import codec
 from worker.wire.configuration import ProbeAnswer, ProbeConfig, Source
 
 LOOK_SECONDS = 0.1
-# A card without a signal sends bars at once and says so a moment later.
+# A card without a signal sends bars at once and reports the missing signal a moment later.
 SURE_SECONDS = 0.3
 
 
@@ -32,7 +32,7 @@ def run() -> int:
 
 
 def look(source: Source, secrets: tuple[str, ...], seconds: float) -> str:
-    """Empty when the first frames have arrived, else why they have not."""
+    """Empty if frames arrived, else the reason why not."""
     binary = find_binary()
     if binary is None:
         return "no ffmpeg on this machine"
@@ -58,7 +58,7 @@ def look(source: Source, secrets: tuple[str, ...], seconds: float) -> str:
     finally:
         ffmpeg.end(grace_seconds=1)
     if ffmpeg.progress.card_lost_at is not None:
-        return "the card sees no signal"
+        return "the card has no signal"
     if ffmpeg.has_content:
         return ""
     return ffmpeg.last_words() or f"no picture within {seconds:.0f} s"

@@ -1,4 +1,4 @@
-"""`capture`: the whole life of a media worker that records, and what it answers over HTTP."""
+"""The `capture` program: a media worker that records, from start to end, and its HTTP interface."""
 
 import signal
 import threading
@@ -19,7 +19,7 @@ def run() -> int:
     """Returns the exit code."""
     line = read_line()
     if line is None:
-        print("no config was handed over in time", flush=True)
+        print("no config arrived in time", flush=True)
         return exits.NO_CONFIG
     try:
         handover = parse_line(CaptureConfig, line)

@@ -1,4 +1,4 @@
-"""Why a part ended, and which of these reasons end the recording."""
+"""The reasons why a part ends, and those that end the recording."""
 
 STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST, NUMBER_TAKEN, NO_PICTURE = (
     "stopped",
@@ -12,10 +12,10 @@ STOPPED, ENDED, DISK_FULL, STALLED, DIED, SOURCE_LOST, NUMBER_TAKEN, NO_PICTURE 
 )
 FINAL = {STOPPED, ENDED, DISK_FULL}
 WORDS = {
-    STALLED: "ffmpeg stood still and was replaced",
+    STALLED: "ffmpeg made no progress and was replaced",
     DIED: "ffmpeg ended unexpectedly",
     SOURCE_LOST: "the source cannot be read",
     DISK_FULL: "the disk is full",
     NO_PICTURE: "the source sends no picture",
-    NUMBER_TAKEN: "somebody else writes to the next file of this recording",
+    NUMBER_TAKEN: "another media worker writes the next file of this recording",
 }

@@ -1,8 +1,8 @@
 """Records one source into numbered parts until the end time.
 
-The main thread is the only one that starts or ends ffmpeg. It checks four times a second: is there progress, is it time
-to end, is there room on the disk. A dead or frozen ffmpeg is replaced within seconds by a new part; a lost source is
-tried again and again; a full disk ends the recording cleanly and keeps every byte.
+Only the main thread starts and ends ffmpeg. Four times a second it checks the progress, the end time and the free disk
+space. If ffmpeg dies or freezes, a new part begins within seconds. A lost source is tried again until the end. A full
+disk ends the recording cleanly and keeps every byte.
 """
 
 import subprocess
@@ -10,9 +10,10 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 
-from worker.capture.ffmpeg_outputs import COPY, encoding, file_output, preview_output
+from worker.capture.ffmpeg_outputs import COPY, encoding, file_output, tee
 from worker.capture.folders import Folders
 from worker.capture.journal import Journal, now_in_milliseconds
+from worker.capture.picture_loss import PictureLoss
 from worker.capture.reasons import (
     DIED,
     DISK_FULL,
@@ -29,7 +30,7 @@ from worker.capture.splitting import Splitter, Take
 from worker.media.disk_space import free_bytes
 from worker.media.ffmpeg import Binary, Ffmpeg, list_decklinks, warm_up
 from worker.media.preview import Preview
-from worker.media.sources import build_input, nth_decklink
+from worker.media.sources import build_input, is_listener, nth_decklink
 from worker.process.config_line import ConfigError
 from worker.process.redaction import redact
 from worker.wire.commands import End
@@ -41,13 +42,9 @@ LOOK_SECONDS = 0.25
 STALL_SECONDS = 15.0
 RETRY_SECONDS = (0.3, 0.5, 1.0, 2.0)
 NO_SIGNAL_SECONDS = 3.0
-# The sound went on this much longer than the picture: then the file is longer than its picture. If all ends at once,
-# the two differ by less.
-WENT_ON_SECONDS = 1.0
-# So long ffmpeg usually needs until its first frame: it is started that much before the beginning.
+# ffmpeg usually needs this long until its first frame, so it is started this much before the beginning.
 BEGIN_LEAD_SECONDS = 0.5
 WARM_UP_SECONDS = 2.0
-LISTENERS = ("mode=listener", "listen=1")
 
 
 class Capture:
@@ -59,7 +56,7 @@ class Capture:
         self.state = "starting"
         self.error = ""
         self.restarts = 0
-        self.take: Take | None = None  # changed as a whole, so that /status reads what belongs together
+        self.take: Take | None = None  # replaced as a whole, so that /status reads a consistent one
         self.started_at = now_in_milliseconds()
         self.first_byte_at: datetime | None = None
         self.preview_folder = folders.preview
@@ -67,18 +64,18 @@ class Capture:
         self.known_parts = 0
         self._first_part = config.first_part
         self._stop = threading.Event()
-        self._lost_at: datetime | None = None
+        self._loss = PictureLoss(self.journal)
         self._looked_at = time.monotonic()
 
     def ask_to_stop(self) -> None:
         self._stop.set()
 
     def take_end(self, command: End) -> None:
-        """The window was moved while it is recorded."""
+        """The end of the window was moved while it is being recorded."""
         self.ends_at = command.ends_at
 
     def record(self) -> str:
-        """Part after part until something final happens; returns that reason."""
+        """Record part after part until there is a final reason to end; return that reason."""
         preview = Preview(self.binary, self.preview_folder) if self.preview_folder else None
         failures = 0
         self._wait_for_beginning()
@@ -100,7 +97,7 @@ class Capture:
         return reason
 
     def _wait_for_beginning(self) -> None:
-        """Up and ready before the window opens; the source is not touched until then."""
+        """Wait for the window to open. The source is not opened before."""
         begins_at = self.config.begins_at
         if begins_at is not None and (begins_at - datetime.now(UTC)).total_seconds() > WARM_UP_SECONDS:
             warm_up(self.binary)
@@ -112,8 +109,8 @@ class Capture:
             self._stop.wait(min(LOOK_SECONDS, left))
 
     def status(self, parts_after: int = 0) -> CaptureStatus:
-        """What GET /status answers. A caller that knows the first parts asks only for those after them: a recording of
-        a week that is split has thousands."""
+        """The answer to GET /status. A caller that knows the first parts asks only for later ones: a split recording of
+        a week has thousands."""
         self.known_parts = max(self.known_parts, parts_after)
         take = self.take
         if take and take.ffmpeg.has_content:
@@ -147,7 +144,7 @@ class Capture:
         return bool(take and take.ffmpeg.has_content and take.ffmpeg.picture_idle_seconds() < NO_SIGNAL_SECONDS)
 
     def _record_part(self, preview: Preview | None) -> tuple[str, bool]:
-        """One ffmpeg from start to end; returns why it ended and whether it got a picture."""
+        """Run one ffmpeg from start to end; return why it ended and whether it got a picture."""
         try:
             feed = build_input(
                 self.config.source,
@@ -159,24 +156,27 @@ class Capture:
             return SOURCE_LOST, False
         part, splitter = self._begin_part()
         arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", "0.25"]
-        arguments += [*feed.arguments, *self._outputs(part, feed.is_raw, preview, splitter)]
+        path = self.journal.folder / part.file
+        output = splitter.slave(part, self.config.container) if splitter else file_output(path, self.config.container)
+        codec = encoding(self.config, is_split=splitter is not None) if feed.is_raw else COPY
+        arguments += [*feed.arguments, *codec, *tee(output, preview.port if preview else None)]
         fds = (splitter.descriptor,) if splitter else ()
         ffmpeg = Ffmpeg(self.binary, arguments, feed.stdin, self.config.secrets, is_copy=not feed.is_raw, pass_fds=fds)
         self.take = Take(part, ffmpeg)
         if splitter:
             splitter.close()
         reason = self._watch(ffmpeg, preview, splitter)
-        self._note_lasting_silence(ffmpeg)
+        self._loss.note_end(self.take, ffmpeg)
         code = ffmpeg.end(grace_seconds=0 if reason == STALLED else 5)
         if reason not in FINAL:
-            words = ffmpeg.last_words()
-            if "No space left on device" in words:
+            said = ffmpeg.last_words()
+            if "No space left on device" in said:
                 reason = DISK_FULL
-            self.error = f"{WORDS[reason]}: {words}" if words else f"{WORDS[reason]} (exit code {code})"
+            self.error = f"{WORDS[reason]}: {said}" if said else f"{WORDS[reason]} (exit code {code})"
         return reason, self._finish(splitter, reason)
 
     def _finish(self, splitter: Splitter | None, reason: str) -> bool:
-        """Its ffmpeg is gone: measure and close what it wrote last. True if there was any picture."""
+        """ffmpeg has ended: measure and close its last file. True if there was any picture."""
         take = self.take
         assert take is not None
         if splitter:
@@ -184,14 +184,14 @@ class Capture:
         take.measure(self.journal)
         had_frames = take.ffmpeg.has_content
         if reason == NUMBER_TAKEN:
-            self._pass_by(take.part)
+            self._number_after(take.part)
         else:
             self.journal.finish(take.part, reason)
         self.take = None
         return had_frames
 
     def _begin_part(self) -> tuple[Part, Splitter | None]:
-        """A file of our own, and, where it is split, the one after it."""
+        """Reserve a new file, and for a split recording the one after it."""
         every = self.config.split_seconds
         while True:
             part = self.journal.begin(self._first_part, datetime.now(UTC))
@@ -201,15 +201,15 @@ class Capture:
             if splitter.can_go_on:
                 return part, splitter
             splitter.close()
-            self._pass_by(part)
+            self._number_after(part)
 
-    def _pass_by(self, part: Part) -> None:
-        """The number after this part is somebody else's: ours go on behind that one."""
+    def _number_after(self, part: Part) -> None:
+        """Another media worker has the number after this part: continue with the number after that."""
         self._first_part = part.number + 2
         self.journal.finish(part, NUMBER_TAKEN)
 
     def _go_over(self, splitter: Splitter | None) -> Take:
-        """What is written now: the same, or, after a split, the file that follows."""
+        """The file that is being written: the same as before, or after a split the next one."""
         assert self.take is not None
         if splitter:
             self.take = splitter.go_over(self.take)
@@ -218,9 +218,9 @@ class Capture:
     def _watch(  # noqa: C901  one poll of everything that can end a part
         self, ffmpeg: Ffmpeg, preview: Preview | None, splitter: Splitter | None
     ) -> str:
-        """Stay with one ffmpeg until there is a reason to end it, or it ended by itself."""
+        """Watch one ffmpeg until there is a reason to end it, or it ends by itself."""
         self.state = "connecting"
-        self._lost_at = None
+        self._loss.forget()
         saved_at = time.monotonic()
         while True:
             self._stop.wait(min(LOOK_SECONDS, max(0.0, self._seconds_left())))
@@ -237,7 +237,7 @@ class Capture:
                 return NUMBER_TAKEN
             if not ffmpeg.is_running:
                 return SOURCE_LOST if ffmpeg.process.returncode in {0, 1} or not part.first_frame_at else DIED
-            if ffmpeg.idle_seconds() > STALL_SECONDS and (part.first_frame_at or not self._is_listener()):
+            if ffmpeg.idle_seconds() > STALL_SECONDS and (part.first_frame_at or not is_listener(self.config.source)):
                 return STALLED
             if part.first_frame_at:
                 self._note_signal(ffmpeg, part)
@@ -248,30 +248,19 @@ class Capture:
                 take.measure(self.journal)
                 self.journal.save()
             if part.first_frame_at:
-                self._keep_preview(preview)  # not before: at the start every processor second is the recording's
+                self._keep_preview(preview)  # not before: at the start the recording needs the processor
 
     def _note_signal(self, ffmpeg: Ffmpeg, part: Part) -> None:
-        """Picture or no picture within a running part; when it comes back, the gap is written down."""
+        """Follow whether there is a picture within a running part."""
         idle = ffmpeg.picture_idle_seconds()
         if idle >= NO_SIGNAL_SECONDS:
             self.state = "no_signal"
             self.error = WORDS[NO_PICTURE]
-            if self._lost_at is None:
-                self._lost_at = datetime.now(UTC) - timedelta(seconds=idle)
+            self._loss.note_lost(idle)
             return
         self.state = "recording"
-        if self._lost_at is not None:
+        if self._loss.note_back(part, idle):
             self.error = ""
-            self.journal.note_silence(part, self._lost_at, datetime.now(UTC) - timedelta(seconds=idle))
-            self._lost_at = None
-
-    def _note_lasting_silence(self, ffmpeg: Ffmpeg) -> None:
-        """It ends without a picture, though something went on (the sound, a card's bars): that was not the picture."""
-        take = self.take
-        went_on = ffmpeg.picture_idle_seconds() - ffmpeg.idle_seconds() > WENT_ON_SECONDS
-        if take and self._lost_at is not None and went_on:
-            self.journal.note_silence(take.part, self._lost_at, datetime.now(UTC))
-        self._lost_at = None
 
     def _note_first_frame(self, ffmpeg: Ffmpeg, part: Part) -> None:
         age = ffmpeg.picture_age_seconds() or 0.0
@@ -279,21 +268,12 @@ class Capture:
         self.state, self.error = "recording", ""
 
     def _keep_preview(self, preview: Preview | None) -> None:
-        """The picture for people is never a reason to lose the recording."""
+        """A failing preview must not end the recording."""
         try:
             if preview:
                 preview.keep_running()
         except OSError as error:
-            print(f"no preview: {error}", flush=True)
-
-    def _outputs(self, part: Part, is_raw: bool, preview: Preview | None, splitter: Splitter | None) -> list[str]:
-        codec = encoding(self.config, is_split=splitter is not None) if is_raw else COPY
-        path = self.journal.folder / part.file
-        container = self.config.container
-        outputs = [splitter.slave(part, container) if splitter else file_output(path, container)]
-        if preview:
-            outputs.append(preview_output(preview.port))
-        return [*codec, "-f", "tee", "|".join(outputs)]
+            print(f"The preview could not be started. error={error}", flush=True)
 
     def _reason_to_end(self) -> str:
         self._looked_at = time.monotonic()
@@ -309,7 +289,3 @@ class Capture:
 
     def _seconds_left(self) -> float:
         return (self.ends_at - datetime.now(UTC)).total_seconds() if self.ends_at else float("inf")
-
-    def _is_listener(self) -> bool:
-        source = self.config.source
-        return source.options.get("listen") == "1" or any(word in source.url for word in LISTENERS)

@@ -1,7 +1,7 @@
-"""Splitting a recording by the clock (R-16): ffmpeg goes over to the next file by itself, without losing a frame.
+"""Splits a recording by the clock (R-16): ffmpeg itself switches to the next file, without losing a frame.
 
-It names each file it has closed on a pipe, with the seconds of the stream it holds. The next number is always reserved
-ahead of time by an empty file: two workers on one storage can never write to the same one.
+ffmpeg writes the name and end time of each closed file to a pipe. The next number is always reserved ahead of time by
+an empty file, so that two media workers on one storage never write to the same file.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ MUXERS = {
 
 @dataclass(frozen=True)
 class Take:
-    """What is being recorded: a file, the ffmpeg that writes it, and what that ffmpeg wrote before this file."""
+    """A file being recorded, the ffmpeg that writes it, and how much that ffmpeg wrote before this file."""
 
     part: Part
     ffmpeg: Ffmpeg
@@ -31,18 +31,18 @@ class Take:
     seconds_before: float = 0.0
 
     def measure(self, journal: Journal) -> None:
-        """How long the file is by now, and how long ago it began."""
+        """Update the length and start of the part in the journal."""
         ffmpeg, age = self.ffmpeg, self.ffmpeg.picture_age_seconds()
         journal.measure(
             self.part,
             max(0, ffmpeg.progress.frames - self.frames_before),
             max(0.0, ffmpeg.picture_seconds() - self.seconds_before),
-            None if self.seconds_before else age,  # after a cut its beginning is known: the end of the one before
+            None if self.seconds_before else age,  # after a split the start is known: the end of the part before
         )
 
 
 class Splitter:
-    """The pipe of one ffmpeg that begins with `part`, and the number it goes over to next."""
+    """The pipe of one ffmpeg that begins with `part`, and the number of its next file."""
 
     def __init__(self, journal: Journal, part: Part, every_seconds: int, offset_seconds: int) -> None:
         self.journal, self.every_seconds, self.offset_seconds = journal, every_seconds, offset_seconds
@@ -55,7 +55,7 @@ class Splitter:
         self._hold()
 
     def slave(self, part: Part, container: str) -> str:
-        """For ffmpeg's tee: this part, and those after it."""
+        """The output for ffmpeg's tee: this part and the parts after it."""
         muxer, more = MUXERS[container]
         options = {
             "f": "segment",
@@ -76,18 +76,18 @@ class Splitter:
         return f"[{words}]{escape_tee(path.removesuffix(plain) + pattern)}"
 
     def close(self) -> None:
-        """ffmpeg has its end of the pipe, or will never have it: ours is closed."""
+        """Close our writing end of the pipe; ffmpeg has its own."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
     @property
     def can_go_on(self) -> bool:
-        """False: somebody else has the next number, and ffmpeg would write over it."""
+        """False: another media worker has the next number, and ffmpeg would overwrite its file."""
         return not self._is_taken
 
     def go_over(self, take: Take) -> Take:
-        """The take of the file that is written now; the ones before it are closed in the journal."""
+        """The take of the current file. The files before it are closed in the journal."""
         while self._ends and not self._is_taken and self.journal.has_bytes_in(self._next):
             take = self._cut(take, self._ends.popleft())
         if not self._is_held and not self._is_taken:
@@ -95,7 +95,7 @@ class Splitter:
         return take
 
     def end(self, take: Take) -> Take:
-        """ffmpeg is gone: take in what it said last; what was held for it and stayed empty is free again."""
+        """ffmpeg has ended: read the rest of the pipe, and delete the reserved file if it is empty."""
         self.close()
         self._reader.join(timeout=2)
         take = self.go_over(take)
@@ -106,7 +106,7 @@ class Splitter:
 
     def _cut(self, take: Take, end_seconds: float) -> Take:
         ffmpeg, progress = take.ffmpeg, take.ffmpeg.progress
-        after = progress.out_seconds - end_seconds  # its last word may be older than the cut: then less than nothing
+        after = progress.out_seconds - end_seconds  # negative if the last progress is older than the split
         seconds = max(take.seconds_before, ffmpeg.picture_seconds() - after)
         frames = max(take.frames_before, progress.frames - round(after * (progress.fps or 25.0)))
         part = self.journal.cut(
@@ -117,15 +117,15 @@ class Splitter:
         return Take(part, ffmpeg, frames, seconds)
 
     def _hold(self) -> None:
-        """Storage that refuses just now is asked again with the next look; the file that is written goes on."""
+        """Reserve the next file. If the storage refuses, the next check tries again; the current file continues."""
         try:
             self._is_held = self.journal.reserve(self._next)
             self._is_taken = not self._is_held
         except OSError as error:
-            print(f"the next file could not be reserved: {error}", flush=True)
+            print(f"The next file could not be reserved. error={error}", flush=True)
 
     def _read(self, descriptor: int) -> None:
-        """Lines like `name-003.ts,12.080000,17.080000`; a name may hold anything, the numbers stand last."""
+        """Lines like `name-003.ts,12.080000,17.080000`. The name may contain anything; the numbers come last."""
         with open(descriptor, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 with contextlib.suppress(ValueError, IndexError):
@@ -133,5 +133,5 @@ class Splitter:
 
 
 def escape_tee(text: str) -> str:
-    """A path or value for ffmpeg's tee: its own special characters are meant literally."""
+    """Escape the special characters of ffmpeg's tee in a path or value."""
     return "".join(f"\\{char}" if char in "\\'|[]:" else char for char in text)

@@ -1,1 +1,1 @@
-"""What both media workers need of ffmpeg, files and disks."""
+"""ffmpeg, files and disks, for both media workers."""

@@ -1,4 +1,4 @@
-"""How much room a disk has."""
+"""The free space of a disk."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def free_bytes(folder: Path) -> int | None:
-    """What we may still write there; None if it does not say."""
+    """The bytes that can still be written there; None if the disk does not answer."""
     with contextlib.suppress(OSError):
         room = os.statvfs(folder)
         return room.f_bavail * room.f_frsize

@@ -1,4 +1,4 @@
-"""Finding ffmpeg, starting it, reading its progress, and ending it, with nothing of it ever left behind."""
+"""Finds ffmpeg, starts it, reads its progress and ends it, leaving no process behind."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ from worker.process.parent_death import die_with
 from worker.process.redaction import redact
 
 KILL_SECONDS = 5.0
-# So much sound and no word of a picture: there is none.
+# After this much sound without a video stream, the source has no picture.
 SOUND_SECONDS = 1.0
 _PREFIX = re.compile(r"^\[[^\]]+ @ 0x[0-9a-f]+\] ")
 _CHATTER = re.compile(
@@ -26,23 +26,23 @@ _CHATTER = re.compile(
 )
 _FPS = re.compile(r"Stream #\S+.*Video:.*?([\d.]+) fps")
 _VIDEO = re.compile(r"Stream #\S+.*Video:")
-# A card whose cable is pulled goes on with bars of its own making; only its words tell.
+# A card whose cable is pulled sends its own bars. Only its messages say so.
 _CARD_LOST, _CARD_BACK = "No input signal detected", "Input returned"
 
 
 @dataclass(frozen=True)
 class Binary:
-    """`is_static` marks the wheel's build, which needs numeric addresses and a GCONV_PATH that leads nowhere."""
+    """`is_static` marks the wheel's build, which needs numeric addresses and a GCONV_PATH without content."""
 
     path: str
     is_static: bool
 
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-        kept["TZ"] = "UTC0"  # the clock by which files are split; a machine's own zone must not matter
+        kept["TZ"] = "UTC0"  # files are split by this clock, whatever the machine's own zone
         if self.is_static:
-            # Otherwise it loads the system's character-set tables into a static program and crashes. Not a folder
-            # under the temp folder: whoever made it first could have code loaded from there.
+            # Otherwise the static program loads the system's character-set tables and crashes. The temp folder is not
+            # safe here: another user could create the path first and have code loaded from it.
             kept["GCONV_PATH"] = os.devnull
         return kept
 
@@ -57,46 +57,46 @@ def find_binary() -> Binary | None:
 
 
 def warm_up(binary: Binary) -> None:
-    """Load it once while there is time: its many libraries are then in memory when it counts."""
+    """Run it once ahead of time, so that its libraries are in memory when the recording starts."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = [binary.path, "-hide_banner", "-version"]
         subprocess.run(command, capture_output=True, timeout=5, env=binary.environment(), check=False)
 
 
 def list_decklinks(binary: Binary) -> str:
-    """What this ffmpeg says of the DeckLink devices it sees."""
+    """ffmpeg's list of DeckLink devices."""
     command = [binary.path, "-hide_banner", "-sources", "decklink"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=15, env=binary.environment(), check=False)
     return done.stdout + done.stderr
 
 
 def words_of(said: Iterable[str], count: int = 2) -> str:
-    """The last words of an ffmpeg that a person can use."""
+    """The last useful lines that ffmpeg printed."""
     words = [_PREFIX.sub("", line) for line in said if line and not _CHATTER.search(line)]
     return "; ".join(words[-count:])
 
 
 @dataclass
 class Progress:
-    """What ffmpeg last said of its own work."""
+    """ffmpeg's latest progress."""
 
     frames: int = 0
     out_seconds: float = 0.0
     changed_at: float | None = None  # monotonic; None until the first frame
-    # The same of the picture alone, where frames are counted: sound that goes on is not a picture.
+    # The same for the picture only, if frames are counted: continuing sound is not a picture.
     picture_at: float | None = None
     card_lost_at: float | None = None
     fps: float | None = None
     has_video: bool = False
-    # When the stream's second zero was (monotonic). Who reads of progress reads late, so the earliest is the truest.
+    # When the stream's time was zero (monotonic). Progress arrives late, so the earliest value is the best.
     zero_at: float = math.inf
-    # How much earlier than the picture the sound began: a copied picture waits for its first key frame.
+    # How much earlier the sound began than the picture: a copied picture waits for its first key frame.
     lead_seconds: float = math.inf
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=40))
 
 
 class Ffmpeg:
-    """One running ffmpeg. Create it from the main thread: the kernel ends it when that thread ends."""
+    """One running ffmpeg. Create it on the main thread: the kernel ends it when that thread ends."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Ffmpeg:
         self._parent = os.getpid()
         self.spawned_at = time.monotonic()
         self.process = subprocess.Popen(
-            # No -nostdin: with it, ffmpeg 7.0 looks at SIGTERM only while it waits for a network source.
+            # No -nostdin: with it, ffmpeg 7.0 handles SIGTERM only while it waits for a network source.
             [binary.path, "-hide_banner", "-nostats", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -147,13 +147,15 @@ class Ffmpeg:
             self.process.send_signal(signal.SIGTERM)
 
     def end(self, grace_seconds: float = 5.0) -> int:
-        """Finish the file and leave; what does not listen is killed. Returns its exit code."""
+        """Ask ffmpeg to finish its file, and kill it after the grace time. Returns the exit code."""
         self.ask_to_end()
         try:
             self.process.wait(grace_seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: leave it, go on recording
+            with contextlib.suppress(
+                subprocess.TimeoutExpired
+            ):  # stuck in the kernel: leave it, and continue recording
                 self.process.wait(KILL_SECONDS)
         for thread in self._threads:
             thread.join(timeout=2)
@@ -161,11 +163,11 @@ class Ffmpeg:
         return -signal.SIGKILL if code is None else code
 
     def idle_seconds(self) -> float:
-        """How long nothing has moved, counted from the start if nothing ever did."""
+        """Seconds since the last progress, or since the start if there was none."""
         return time.monotonic() - (self.progress.changed_at or self.spawned_at)
 
     def picture_idle_seconds(self) -> float:
-        """How long there has been no picture: none came, or the card says that it makes up its own."""
+        """Seconds without a picture: no frames came, or the card reports that it has no signal."""
         progress = self.progress
         if progress.card_lost_at is not None:
             return time.monotonic() - progress.card_lost_at
@@ -173,12 +175,12 @@ class Ffmpeg:
 
     @property
     def has_content(self) -> bool:
-        """A picture has come, or, of a source that has only sound, sound."""
+        """There was a picture, or sound from a source that has only sound."""
         progress = self.progress
         return bool(progress.frames) or (progress.out_seconds >= SOUND_SECONDS and not progress.has_video)
 
     def last_words(self, lines: int = 4) -> str:
-        """The end of what it said, without the chatter nobody can use."""
+        """The last useful lines that it printed."""
         return words_of(self.progress.lines, lines)
 
     def _feed(self, stdin: bytes) -> None:
@@ -187,7 +189,7 @@ class Ffmpeg:
             self.process.stdin.write(stdin)
             self.process.stdin.close()
         except BrokenPipeError:
-            return  # it ended before it read its list; its exit code tells why
+            return  # ffmpeg ended before it read its list; its exit code says why
 
     def _read_progress(self) -> None:
         assert self.process.stdout is not None
@@ -203,12 +205,12 @@ class Ffmpeg:
                     self._note(frames, seconds)
 
     def picture_seconds(self) -> float:
-        """How long the picture is by now."""
+        """The length of the picture so far."""
         lead = self.progress.lead_seconds
         return max(0.0, self.progress.out_seconds - (0.0 if math.isinf(lead) else lead))
 
     def picture_age_seconds(self) -> float | None:
-        """How long ago the first frame came, as well as it is known by now; None before there is any."""
+        """Seconds since the first frame, as precisely as known; None before the first frame."""
         progress = self.progress
         if math.isinf(progress.zero_at):
             return None
@@ -224,7 +226,7 @@ class Ffmpeg:
         if frames > progress.frames:
             progress.picture_at = time.monotonic()
         if not frames and progress.fps and self._is_copy:
-            frames = round(seconds * progress.fps)  # ffmpeg 7 does not count frames it only copies
+            frames = round(seconds * progress.fps)  # ffmpeg 7 does not count copied frames
         if seconds > progress.out_seconds or frames > progress.frames:
             progress.changed_at = time.monotonic()
         progress.frames, progress.out_seconds = max(frames, progress.frames), max(seconds, progress.out_seconds)

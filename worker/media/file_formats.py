@@ -1,9 +1,9 @@
-"""How files from strangers are opened: which formats, which protocols, and several of them as one."""
+"""How untrusted files are opened: the allowed formats and protocols, and several files as one."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-# Formats that are lists of other files (playlists, scripts) are not among them.
+# Formats that refer to other files (playlists, scripts) are left out on purpose.
 FORMATS = (
     "mpegts,mov,mp4,matroska,webm,mxf,avi,flv,mpeg,mpegvideo,dv,gxf,asf,nut,h264,hevc,"
     "wav,w64,aiff,mp3,aac,ac3,eac3,flac,ogg,caf"
@@ -12,6 +12,6 @@ PROTOCOLS = "file"
 
 
 def concat_list(files: Sequence[Path]) -> str:
-    """A list of our own for ffmpeg's concat demuxer."""
+    """A file list for ffmpeg's concat demuxer."""
     quoted = ("file:" + str(path).replace("'", "'\\''") for path in files)
     return "ffconcat version 1.0\n" + "".join(f"file '{path}'\n" for path in quoted)

@@ -1,7 +1,7 @@
-"""The picture for people: a small HLS stream and one JPEG a second, by a process of its own.
+"""The preview: a small HLS stream and one JPEG a second, made by a separate process.
 
-The recording sends a copy of its stream to a loopback port; nobody has to listen there. So a preview that fails,
-hangs or is starved of time cannot touch the recording.
+The recording sends a copy of its stream to a loopback port, and does not need a listener there. So a preview that
+fails, hangs or gets no processor time cannot affect the recording.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class Preview:
         self._started_at = 0.0
 
     def keep_running(self) -> None:
-        """Start it, or start it again. Called from the main loop."""
+        """Start it, or restart it. The main loop calls this."""
         if self._process and self._process.is_running and self._process.idle_seconds() < STALL_SECONDS:
             return
         if time.monotonic() - self._started_at < RESTART_SECONDS:
@@ -43,7 +43,7 @@ class Preview:
 
     def end(self) -> None:
         if self._process:
-            self._process.end(grace_seconds=0.5)  # nothing of it is kept anyway
+            self._process.end(grace_seconds=0.5)  # its files are deleted anyway
         clear_preview(self.folder)
 
     def _arguments(self) -> list[str]:
@@ -65,12 +65,12 @@ class Preview:
 def clear_preview(folder: Path) -> None:
     for path in (*folder.glob("index*"), *folder.glob("frame.jpg*")):
         path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # only if nothing else lies there
+    with contextlib.suppress(OSError):  # the folder contains other files
         folder.rmdir()
 
 
 def preview_outputs(folder: Path) -> list[str]:
-    """A small HLS stream and one JPEG a second, of whatever the first input is."""
+    """A small HLS stream and one JPEG a second of the first input."""
     hls = ["-map", "0:v:0?", "-map", "0:a:0?", "-vf", "scale=480:-2", "-c:v", "libx264", "-preset", "ultrafast"]
     hls += ["-tune", "zerolatency", "-g", "50", "-b:v", "500k", "-c:a", "aac", "-ac", "2", "-b:a", "64k"]
     hls += ["-f", "hls", "-hls_time", "2", "-hls_list_size", "6"]

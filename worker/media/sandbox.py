@@ -1,8 +1,8 @@
-"""A cage for programs that read files from strangers: no network at all, no files but those it is given.
+"""A sandbox for programs that read untrusted files: no network, and only the files they are given.
 
-Two doors of the Linux kernel, both open to ordinary users. seccomp takes away `socket`, so that nothing a file says can
-make ffmpeg call anybody. Landlock leaves only the named files and folders to be seen, where the kernel has it (5.13 and
-later). Without seccomp nothing is run; without Landlock the caller's own checks of names and formats must do.
+It uses two features of the Linux kernel that need no privileges. seccomp blocks `socket`, so that no file can make
+ffmpeg open a connection. Landlock (kernel 5.13 and later) restricts the program to the named files and folders. Without
+seccomp nothing is run. Without Landlock, the caller's own checks of names and formats must be enough.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ LANDLOCK_VERSION, RULE_PATH_BENEATH = 1, 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REMOVE_FILE, MAKE_REG, REFER, TRUNCATE = 1 << 5, 1 << 8, 1 << 13, 1 << 14
 ALL_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1}  # later ones: every right up to truncate
-# What a dynamically linked program needs to be loaded.
+# Files that the loader of a dynamically linked program needs.
 SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 # audit's name of the architecture, the number of socket(2) there; 425 is io_uring_setup everywhere.
 ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
@@ -29,7 +29,7 @@ _libc = ctypes.CDLL(None, use_errno=True)  # loaded before any fork
 
 
 class CannotConfine(Exception):
-    """This machine cannot keep a program in; it is not started then."""
+    """This machine cannot sandbox the program, so it is not started."""
 
 
 class _Program(ctypes.Structure):
@@ -42,12 +42,12 @@ class _PathBeneath(ctypes.Structure):
 
 
 def landlock_version() -> int:
-    """0 where the kernel has none."""
+    """0 if the kernel has no Landlock."""
     return max(0, int(_libc.syscall(LANDLOCK_CREATE, None, 0, LANDLOCK_VERSION)))
 
 
 def no_sockets(machine: str = platform.machine()) -> bytes:
-    """The filter as the kernel reads it: another architecture's call ends the program, a socket is refused."""
+    """The seccomp filter: a call of another architecture ends the program, a socket is refused."""
     if machine not in ARCHITECTURES:
         raise CannotConfine(f"no filter is known for {machine}")
     architecture, socket = ARCHITECTURES[machine]
@@ -68,7 +68,7 @@ def no_sockets(machine: str = platform.machine()) -> bytes:
 
 
 class Cage:
-    """What one program may see. Made before the fork, entered after it, closed by whoever made it."""
+    """The sandbox of one program. Create it before the fork, enter it after the fork, close it in the parent."""
 
     def __init__(self, *, reads: Iterable[Path], writes: Iterable[Path] = (), runs: str, memory_mb: int = 0) -> None:
         """`reads` are files or folders, `writes` folders, `runs` is the program itself."""
@@ -98,7 +98,7 @@ class Cage:
         return ruleset
 
     def enter(self) -> None:
-        """Call in the child, between fork and exec. What cannot be closed off is not entered."""
+        """Call in the child, between fork and exec. Raises OSError if a restriction cannot be set."""
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if self._memory:
             resource.setrlimit(resource.RLIMIT_AS, (self._memory, self._memory))
@@ -123,7 +123,7 @@ class Cage:
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
-    """A file takes only the rights that make sense for files; what is not there needs none."""
+    """A file gets only the rights that apply to files. A missing path gets none."""
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:

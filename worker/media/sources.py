@@ -1,8 +1,8 @@
-"""What ffmpeg is told to open, for each type of source. Lists of arguments only, and never a secret in one.
+"""Builds the ffmpeg input arguments for each type of source. No argument contains a secret.
 
-ffmpeg's command line is readable by everybody (`ps`), and an address may hold a passphrase or a stream key. So the
-address travels through standard input, as a one-line list for ffmpeg's concat demuxer. Each type has its own list
-of protocols; `file` is in none of them, so a playlist from outside cannot reach the disk (S-03).
+Every user can read ffmpeg's command line (`ps`), and an address may contain a passphrase or a stream key. So the
+address is passed through standard input, as a one-line list for ffmpeg's concat demuxer. Each type has its own list of
+protocols. `file` is in none of them, so a playlist from outside cannot read the disk (S-03).
 """
 
 import re
@@ -30,13 +30,14 @@ SCHEMES = {
     "rtsp": {"rtsp", "rtsps"},
     "hls": {"http", "https"},
 }
+LISTENERS = ("mode=listener", "listen=1")
 TYPES = {*SCHEMES, "test", "decklink"}
 DROP_CONTROL = dict.fromkeys(range(32))
 
 
 @dataclass(frozen=True)
 class Input:
-    """Arguments before the outputs, what goes in on stdin, and whether the picture arrives unencoded."""
+    """Arguments before the outputs, the data for stdin, and whether the picture is unencoded."""
 
     arguments: list[str]
     stdin: bytes
@@ -46,7 +47,7 @@ class Input:
 def build_input(
     source: Source, *, can_look_up_names: bool, device_name: Callable[[str], str] = lambda index: index
 ) -> Input:
-    """`device_name` turns the number of a DeckLink device into the name ffmpeg knows it by."""
+    """`device_name` turns the number of a DeckLink device into ffmpeg's name for it."""
     if source.type == "test":
         picture = f"testsrc2=size={source.size}:rate={source.rate}"
         tone = "sine=frequency=1000:sample_rate=48000"
@@ -65,21 +66,26 @@ def build_input(
     return Input(arguments, ("\n".join(lines) + "\n").encode(), is_raw=False)
 
 
+def is_listener(source: Source) -> bool:
+    """We wait for the sender to connect, instead of connecting to it."""
+    return source.options.get("listen") == "1" or any(word in source.url for word in LISTENERS)
+
+
 def nth_decklink(listing: str, index: str) -> str:
-    """The name of the device in what `ffmpeg -sources decklink` prints: lines like `  81:8a7b [DeckLink Duo (1)]`."""
+    """The device's name in the output of `ffmpeg -sources decklink`: lines like `  81:8a7b [DeckLink Duo (1)]`."""
     names = re.findall(r"^\s+\S+ \[(.+)\]", listing, re.MULTILINE)
     if int(index) >= len(names):
-        raise ConfigError(f"there is no DeckLink device {index}; ffmpeg sees {len(names)}")
+        raise ConfigError(f"there is no DeckLink device {index}; ffmpeg finds {len(names)}")
     return str(names[int(index)])
 
 
 def quoted(text: str) -> str:
-    """A value for ffmpeg's list format; line breaks cannot smuggle in a second line."""
+    """A value for ffmpeg's list format. Control characters are removed, so that a value cannot add a second line."""
     return "'" + text.translate(DROP_CONTROL).replace("'", r"'\''") + "'"
 
 
 def with_numeric_host(url: str) -> str:
-    """The static ffmpeg crashes on every host name, so we look the name up ourselves."""
+    """Replace the host name by its address: the static ffmpeg crashes on host names."""
     parts = urlsplit(url)
     host = parts.hostname
     if not host:

@@ -1,1 +1,1 @@
-"""`playout`: one channel on air, whatever happens to its clips, its outputs or its control plane."""
+"""The media worker that plays: it keeps one channel on air when clips, outputs or the control plane fail."""

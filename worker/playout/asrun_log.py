@@ -1,4 +1,4 @@
-"""The as-run of what is on: one open entry at most, closed by whatever goes on next."""
+"""The as-run entry of the item on air. At most one entry is open; the next item closes it."""
 
 from datetime import datetime
 
@@ -8,15 +8,15 @@ from worker.wire.asrun import AsRunRecord
 
 
 class Logbook:
-    """Written by the director, under its lock."""
+    """The director writes it, under its lock."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
         self._open: AsRunRecord | None = None
-        self._slot: Slot | None = None  # whose entry it is; none for the slate
+        self._slot: Slot | None = None  # the slot of the entry; None for the slate
 
     def is_of(self, slot: Slot) -> bool:
-        """What is on is this one, and noted."""
+        """The open entry belongs to this slot."""
         return self._open is not None and self._slot is slot
 
     def air(self, slot: Slot, now: float) -> None:
@@ -25,7 +25,7 @@ class Logbook:
         self._slot = slot
 
     def air_slate(self, now: float, why: str) -> None:
-        """One more frame of it."""
+        """Count one frame of the slate."""
         if self._open is None or self._slot is not None:
             self.close(now)
             record = AsRunRecord(0, 0, key="", kind=SLATE, title="Slate", started_at=moment_of(now), note=why)
@@ -33,7 +33,7 @@ class Logbook:
         self._open.frames += 1
 
     def pass_over(self, slot: Slot, now: float, reason: str, note: str, *, is_off: bool) -> None:
-        """An entry without frames. `is_off`: nothing of the list is on, so what is noted as on has ended."""
+        """An entry without frames. `is_off`: no item of the list is on air, so the open entry is closed."""
         if is_off:
             self.close(now)
         record = _record(slot, moment_of(now))
@@ -41,7 +41,7 @@ class Logbook:
         slot.entry = self._spool.begin(record)
 
     def note_progress(self) -> None:
-        """How far what is on has come, should nobody be there to write its end."""
+        """Write the progress of the open entry, in case its end cannot be written."""
         if self._open is not None:
             self._count()
             self._spool.write(self._open)
@@ -62,7 +62,7 @@ class Logbook:
 
 
 def _record(slot: Slot, started_at: datetime) -> AsRunRecord:
-    """Not numbered yet: the spool does that."""
+    """The spool numbers it."""
     item = slot.item
     return AsRunRecord(
         0,

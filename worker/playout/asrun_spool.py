@@ -1,8 +1,8 @@
-"""What really went out, written down on the disk as it happens; reported whenever somebody asks.
+"""The as-run log on disk, and the answers to requests for it.
 
-A file of lines for each generation of the channel's worker. A line is an entry as it is known then; a later line of
-the same number replaces it. Whoever comes next reads what its predecessors could not report any more. A thread of its
-own reads and writes: storage that stands still must not hold up the picture, nor years of lines the start.
+Each generation of the channel's media worker has one file of lines. A line is the latest version of an entry; a later
+line with the same number replaces it. The next generation reads the entries that earlier ones could not report. A
+separate thread reads and writes the files, so that slow storage delays neither the picture nor the start.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ from worker.wire import codec
 from worker.wire.asrun import AsRunRecord
 
 KEPT_FILES = 5
-# A week of half-minute clips, should nobody ask for so long.
+# A week of half-minute clips, in case the log is not collected that long.
 KEPT_ENTRIES = 20_000
-READ_BYTES = 32 * 1024 * 1024  # of each predecessor: its last week
-MOST_BYTES = READ_BYTES  # then it is written anew
+READ_BYTES = 32 * 1024 * 1024  # of each earlier generation: its last week
+MOST_BYTES = READ_BYTES  # then the file is rewritten
 PER_ANSWER = 200
 QUEUED_LINES = 50_000
 _NAME = re.compile(r"^asrun-g(\d+)\.jsonl$")
@@ -29,7 +29,7 @@ _NAME = re.compile(r"^asrun-g(\d+)\.jsonl$")
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed after a revision, the oldest first; ask again with the new revision until `is_all`."""
+    """The entries that changed after a revision, the oldest first. Ask again with the new revision until `is_all`."""
 
     revision: int
     is_all: bool
@@ -54,7 +54,7 @@ class Spool:
         return self._revision
 
     def begin(self, entry: AsRunRecord) -> AsRunRecord:
-        """A new one: it gets its number here."""
+        """Number and store a new entry."""
         with self._lock:
             self._seq += 1
             entry.generation, entry.seq = self.generation, self._seq
@@ -62,7 +62,7 @@ class Spool:
         return entry
 
     def write(self, entry: AsRunRecord) -> None:
-        """It changed: it ended, usually."""
+        """Store a changed entry, usually because it ended."""
         with self._lock:
             self._keep(entry)
 
@@ -74,7 +74,7 @@ class Spool:
         return Changes(rows[-1][0] if rows else revision, len(rows) < PER_ANSWER, entries)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Whatever is still to be written is written, if the disk allows."""
+        """Write the queued lines, as long as the disk lets us."""
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait(None)
         self._writer.join(seconds)
@@ -86,7 +86,7 @@ class Spool:
         self._entries.move_to_end(key)
         while len(self._entries) > KEPT_ENTRIES:
             self._entries.popitem(last=False)
-        with contextlib.suppress(queue.Full):  # a disk that is away for days; memory keeps what it can
+        with contextlib.suppress(queue.Full):  # the disk was away for days; memory keeps the latest entries
             self._lines.put_nowait(codec.dumps(entry) + "\n")
 
     def _write_lines(self) -> None:
@@ -101,14 +101,14 @@ class Spool:
                     file.write(line)
                     size = file.tell()
                 if size > self._most_bytes:
-                    self._write_anew()
-            except OSError as error:  # a full disk must not take the channel off air; memory keeps it until it is asked
+                    self._rewrite()
+            except OSError as error:  # a full disk must not end the channel; memory keeps the entry
                 self._say(error)
 
-    def _write_anew(self) -> None:
-        """A channel that is on for months: what is known of each thing, and no more how that came about."""
+    def _rewrite(self) -> None:
+        """Keep only the latest line of each entry, for a channel that is on air for months."""
         with self._lock:
-            known = [entry for _, entry in self._entries.values()]  # never changed once they are in there
+            known = [entry for _, entry in self._entries.values()]  # stored entries are never changed
         mine = [entry for entry in known if entry.generation == self.generation]
         path = self._path(self.generation)
         draft = path.with_suffix(".new")
@@ -127,7 +127,7 @@ class Spool:
         known: dict[tuple[int, int], AsRunRecord] = {}
         for number in earlier[-KEPT_FILES:]:
             for line in _tail(found[number]).splitlines():
-                with contextlib.suppress(codec.WireError):  # the last line of a killed one may be half a line
+                with contextlib.suppress(codec.WireError):  # a killed media worker may leave half a line
                     entry = codec.loads(AsRunRecord, line)
                     known[entry.generation, entry.seq] = entry
         with self._lock:
@@ -138,7 +138,7 @@ class Spool:
     def _say(self, error: OSError) -> None:
         if str(error) != self._trouble:
             self._trouble = str(error)
-            print(f"as-run not written to disk: {error}", flush=True)
+            print(f"The as-run log could not be written to disk. error={error}", flush=True)
 
 
 def _tail(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The director's share of the status: the item on air, the next one, and the place a successor goes on from."""
+"""The director's part of the status: the item on air, the next one, and where a successor continues."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The filler: a clip that plays again and again while nothing of the list can be on air."""
+"""The filler: a clip that plays in a loop while no item of the list can be on air."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from worker.playout.pipes import Data
 from worker.playout.slots import HOLD_SECONDS, Slot
 from worker.wire.picture import Format
 
-# A filler that cannot be opened is tried again after so long.
+# A filler that cannot be opened is tried again after this time.
 AGAIN_SECONDS = 5.0
 
 
@@ -23,7 +23,7 @@ class FillerFrame:
 
 
 class Filler:
-    """Used under the director's lock. `discard` takes what is to be cleared away, `tell` wakes the main loop."""
+    """Used under the director's lock. `discard` takes slots to close, `tell` wakes the main loop."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Filler:
         return self.slot is not None and self.slot.frames > 0
 
     def take(self, now: float, samples: int) -> FillerFrame | None:
-        """Its next frame; None if there is none, or it is still being opened."""
+        """The next frame; None without a filler, or while it is being opened."""
         if self.item is not None and self.slot is None and now >= self._again_at:
             self.slot = Slot(self.item, is_filler=True)
             self._tell()

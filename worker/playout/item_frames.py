@@ -1,4 +1,4 @@
-"""Picture and sound of the item on air, frame by frame, and why it ended."""
+"""The next frame and sound of the item on air, or the reason why it ended."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from worker.playout.pipes import Data
 from worker.playout.slots import HOLD_SECONDS, LIVE, SLATE, Slot
 from worker.wire.picture import Format
 
-# A clip whose decoder gives nothing for so long is given up.
+# A clip whose decoder gives no frame for this long is skipped.
 STARVED_SECONDS = 3.0
-# An item that ends this much too early is noted as short.
+# An item that ends this much too early is logged as short.
 SHORT_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Screen:
-    """What can be shown instead of the item, and what was shown last."""
+    """The pictures that can be shown instead of the item, and the last one shown."""
 
     picture: Format
     slate: Data
@@ -58,7 +58,7 @@ def _frames_wanted(slot: Slot, picture: Format) -> int | None:
 
 
 def _goes_on(slot: Slot) -> bool:
-    """The end of its decoder is not its own end: a source may come back, a recording may grow."""
+    """The end of the decoder is not the end of the item: a source may come back, a recording may grow."""
     return slot.item.kind in {LIVE, "growing"} and not slot.is_over
 
 
@@ -72,13 +72,13 @@ def _end_of_file(slot: Slot, wanted: int | None, picture: Format) -> Ended:
 
 
 def _starve(slot: Slot, screen: Screen, samples: int) -> tuple[Data, bytes] | Ended:
-    """Nothing there at this moment: hold the picture, then the slate; a file that stands still is given up."""
+    """No frame at the moment: hold the picture, then show the slate. A file without frames for too long is skipped."""
     slot.starved += 1
     slot.ticks += 1
     slot.repeats += 1
     seconds = screen.picture.seconds_of(slot.starved)
     if slot.item.kind == "asset" and seconds > STARVED_SECONDS:
-        return Ended("bad", "its decoder stands still")
+        return Ended("bad", "its decoder gives no frames")
     if slot.item.kind == "growing" and slot.is_over:
         return Ended("played")
     is_short = seconds <= HOLD_SECONDS and slot.frames > 0

@@ -1,18 +1,18 @@
-"""Which item is when: pure functions over a rundown. Used live by the director, and to join a list in progress."""
+"""Pure functions for the timing of a list: which item is on at which time, and where to join it in progress."""
 
 from dataclasses import dataclass
 
 from worker.playout.loaded import Item, Rundown
 
-# However strange a list is: no more steps than this to find a place in it.
+# The most steps to find a place in a list.
 MOST_STEPS = 100_000
-# A fixed start that comes this close after another item's end is simply the next item.
+# A fixed start this soon after the end of another item counts as following it directly.
 CLOSE_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Place:
-    """`offset_seconds` into item `index`; with `waits_until`, that item is next and its time has not come."""
+    """`offset_seconds` into item `index`; with `waits_until`, that item is next and waits for its time."""
 
     index: int | None
     offset_seconds: float = 0.0
@@ -21,14 +21,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Call:
-    """A fixed start: this item at that moment."""
+    """A fixed start: the item and its time."""
 
     moment: float
     index: int
 
 
 def follower(rundown: Rundown, index: int) -> int | None:
-    """What comes after `index` by the order of the list. A loop passes over items that have a time of their own."""
+    """The index after `index` in the order of the list. A loop skips items with a fixed time."""
     count, items = len(rundown.items), rundown.items
     if not rundown.is_loop or (0 <= index < count - 1 and belongs(items[index], items[index + 1])):
         return index + 1 if index + 1 < count else None
@@ -40,17 +40,17 @@ def follower(rundown: Rundown, index: int) -> int | None:
 
 
 def belongs(item: Item, later: Item) -> bool:
-    """The later one is another part of the same thing: it is reached only from the part before it."""
+    """The later item is another part of the same recording. It only follows the part before it."""
     return bool(later.part_of) and later.part_of in {item.key, item.part_of}
 
 
 def first(rundown: Rundown) -> int | None:
-    """Where a list begins that is started afresh."""
+    """Where a list begins when it is started from the beginning."""
     return follower(rundown, -1) if rundown.items else None
 
 
 def calls(rundown: Rundown, after: float, until: float) -> list[Call]:
-    """Fixed starts in (after, until], in the order of time."""
+    """The fixed starts in (after, until], in order of time."""
     found = [
         Call(moment, index)
         for index, item in enumerate(rundown.items)
@@ -61,7 +61,7 @@ def calls(rundown: Rundown, after: float, until: float) -> list[Call]:
 
 
 def waits_for(rundown: Rundown, index: int, now: float) -> float | None:
-    """Reached in the order of the list: until when an item with a fixed start must wait; None if it may begin."""
+    """Until when an item with a fixed start must wait if the list reaches it now; None if it may begin."""
     item = rundown.items[index]
     ahead = [moment for moment in item.fixed_at if moment > now + CLOSE_SECONDS]
     behind = [moment for moment in item.fixed_at if moment <= now + CLOSE_SECONDS]
@@ -69,13 +69,13 @@ def waits_for(rundown: Rundown, index: int, now: float) -> float | None:
 
 
 def is_too_late(item: Item, now: float) -> bool:
-    """Its fixed start is further behind than it may be."""
+    """Its fixed start passed longer ago than its allowed lateness."""
     behind = [moment for moment in item.fixed_at if moment <= now]
     return bool(behind) and item.max_late_seconds is not None and now - behind[-1] > item.max_late_seconds
 
 
 def locate(rundown: Rundown, index: int, began_at: float, now: float) -> Place:
-    """If item `index` began at `began_at` and nobody interfered: where are we now (P-07)?"""
+    """The current place, if item `index` began at `began_at` and the list ran without intervention (P-07)."""
     began_at += _whole_rounds(rundown, now - began_at)
     for _ in range(MOST_STEPS):
         item = rundown.items[index]
@@ -98,12 +98,12 @@ def locate(rundown: Rundown, index: int, began_at: float, now: float) -> Place:
 
 
 def by_clock(rundown: Rundown, now: float) -> Place:
-    """Where a list for a day is at this moment, if it went by its times from its begin on (P-07)."""
+    """The current place of a list for a day, if it ran by its times from the beginning (P-07)."""
     assert rundown.begins_at is not None
     wait = None if rundown.is_loop else waits_for(rundown, 0, rundown.begins_at)
     if wait is None:
         return locate(rundown, 0, rundown.begins_at, now)
-    # Nothing is on until the first item's own time, unless another one cuts in before.
+    # Nothing is on air until the first item's own time, unless another item cuts in before.
     earlier = [call for call in calls(rundown, rundown.begins_at, min(wait, now)) if rundown.items[call.index].is_cut]
     if earlier and earlier[0].index != 0:
         return locate(rundown, earlier[0].index, earlier[0].moment, now)
@@ -111,7 +111,7 @@ def by_clock(rundown: Rundown, now: float) -> Place:
 
 
 def _whole_rounds(rundown: Rundown, seconds: float) -> float:
-    """How much of `seconds` went by in whole rounds of a plain loop: they need no steps."""
+    """The part of `seconds` that is whole rounds of a plain loop. They are skipped without steps."""
     lengths = [item.seconds for item in rundown.items]
     if not rundown.is_loop or None in lengths or any(item.fixed_at for item in rundown.items):
         return 0.0

@@ -1,5 +1,7 @@
-"""The configuration and the list as the playout program works with them: checked paths below the media folder,
-moments as seconds since the epoch, live items with their source."""
+"""The configuration and the list as the playout program uses them.
+
+Paths are checked to be inside the media folder, times are seconds since the epoch, live items have their source.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,7 +38,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Rundown:
-    """What is to be played, in order. See worker.wire.rundown."""
+    """The items to play, in order. See worker.wire.rundown."""
 
     version: str
     items: tuple[Item, ...] = ()
@@ -48,7 +50,7 @@ class Rundown:
 
 @dataclass(frozen=True)
 class Resume:
-    """Where an earlier media worker was: `offset_seconds` into the item at the moment `at`."""
+    """Where an earlier media worker was: `offset_seconds` into the item at the time `at`."""
 
     key: str
     offset_seconds: float

@@ -1,8 +1,8 @@
-"""The stage hand: opens what is to come, clears away what is over, keeps the encoder alive. The main thread.
+"""The main thread of playout: opens the next items, closes finished ones and keeps the encoder running.
 
-Only this thread starts and ends the encoder and the decoders; outputs have threads of their own. The pacer beside it
-gives the encoder one frame after the other by the clock and never waits for anything here. Whatever goes wrong in one
-look is said, and the next look comes: a channel does not end because something could not be opened.
+Only this thread starts and ends the encoder and the decoders; outputs have their own threads. The pacer thread gives
+the encoder one frame at a time by the clock and never waits for the main thread. An error in one pass is reported and
+the next pass tries again: a channel does not end because an item cannot be opened.
 """
 
 import threading
@@ -28,12 +28,12 @@ from worker.wire.configuration import Output
 from worker.wire.status import PlayoutStatus
 
 LOOK_SECONDS = 0.05
-# Behind the clock by more than this, the pacer starts counting anew instead of hurrying.
+# If the pacer is behind the clock by more than this, it starts counting again instead of catching up.
 BEHIND_SECONDS = 2.0
-# An encoder that does not live this long is not replaced at once.
+# An encoder that ends sooner than this is not replaced at once.
 SHORT_LIFE_SECONDS, ENCODER_PAUSE_SECONDS = 2.0, 0.5
 NOTE_SECONDS = 10.0
-# Without a lost frame for so long, the encoder keeps up again.
+# After this long without a dropped frame, the encoder keeps up again.
 KEPT_UP_SECONDS = 10.0
 SLOW_SECONDS = 1.0
 
@@ -54,7 +54,7 @@ class Stage:
         self._frames_before = 0
         self._bytes_before = 0
         self._frame_at = time.monotonic()
-        self._bars = 0  # ticks in a row on which there was nothing else to show
+        self._bars = 0  # ticks in a row with nothing else to show
         self._encoder_at = 0.0
         self._looked_at = self._noted_at = time.monotonic()
         self._ticks = 0
@@ -70,18 +70,18 @@ class Stage:
             self.outputs.append(PreviewSender(binary, self.fan, config.preview))
 
     def _sender(self, output: Output) -> OutputSender:
-        told = (self.binary, self.fan, output, self.config.video_bitrate, self.secrets)
-        return FileSender(*told, self.config.min_free_bytes) if output.type == "file" else OutputSender(*told)
+        common = (self.binary, self.fan, output, self.config.video_bitrate, self.secrets)
+        return FileSender(*common, self.config.min_free_bytes) if output.type == "file" else OutputSender(*common)
 
     def learn(self, words: Iterable[str]) -> None:
-        """What must not be printed of a list that came later."""
+        """Add the secrets of a new list. They are never printed."""
         self.secrets = tuple(sorted({*self.secrets, *words}, key=len, reverse=True))
         self.opener.secrets = self.secrets
 
     # --- the pacer --------------------------------------------------------------------------------------------------
 
     def pace(self) -> None:
-        """One frame at a time, each when the clock says; behind, it catches up without a gap."""
+        """Send each frame at its time. If it is late, it catches up without a gap."""
         period = float(1 / self.config.format.rate)
         began, number = time.monotonic(), 0
         while not self._stop.is_set():
@@ -90,7 +90,7 @@ class Stage:
             if wait > 0:
                 self._stop.wait(wait)
                 continue
-            if -wait > BEHIND_SECONDS:  # the machine stood still: begin again from here
+            if -wait > BEHIND_SECONDS:  # the machine was suspended: start counting again
                 began, number = time.monotonic(), 0
                 self.resyncs += 1
             frame, sound = self._next_frame()
@@ -110,7 +110,7 @@ class Stage:
         self.dropped, self._dropped_at = self.dropped + 1, now
 
     def _dropping_seconds(self) -> float:
-        """How long frames have been lost again and again."""
+        """For how long frames have been dropped repeatedly."""
         is_over = time.monotonic() - self._dropped_at > KEPT_UP_SECONDS
         return 0.0 if is_over else self._dropped_at - self._dropping_since
 
@@ -118,26 +118,26 @@ class Stage:
         try:
             return self.director.tick(time.time())
         except Exception as error:  # noqa: BLE001  a bug in the list's logic must not stop the picture
-            self._say("the director", error)
+            self._report("the director", error)
             return self.director.slate, silence(self.config.format.samples_of(self._ticks))
 
     # --- the main thread --------------------------------------------------------------------------------------------
 
     def run(self, should_end: "threading.Event") -> None:
-        self._guarded("the encoder", self._keep_encoder)
+        self._try("the encoder", self._keep_encoder)
         for output in self.outputs:
             output.start()
-        self._pacer.start()  # whatever holds up what follows: there is a picture
-        self._guarded("the list", self._open_slots)
+        self._pacer.start()  # from here on there is a picture, whatever delays the rest
+        self._try("the list", self._open_slots)
         while not should_end.is_set():
             self._looked_at = time.monotonic()
             self._wake.wait(LOOK_SECONDS)
             self._wake.clear()
-            self._guarded("the encoder", self._keep_encoder)
-            self._guarded("the list", self._open_slots)
-            self._guarded("clearing away", self._clear_away)
-            if not self._pacer.is_alive():  # nothing goes out any more, and nobody would notice
-                print("the pacer died", flush=True)
+            self._try("the encoder", self._keep_encoder)
+            self._try("the list", self._open_slots)
+            self._try("finished items", self._close_finished)
+            if not self._pacer.is_alive():  # no frames go out, so the media worker must end
+                print("The pacer thread died.", flush=True)
                 break
             if self._looked_at - self._noted_at > NOTE_SECONDS:
                 self._noted_at = self._looked_at
@@ -145,25 +145,25 @@ class Stage:
         self._stop.set()
         self._pacer.join(2)
 
-    def _guarded(self, what: str, act: Callable[[], None]) -> None:
+    def _try(self, what: str, act: Callable[[], None]) -> None:
         began = time.monotonic()
         try:
             act()
-        except Exception as error:  # noqa: BLE001  no processes, no memory, no disk: the next turn tries again
-            self._say(what, error)
+        except Exception as error:  # noqa: BLE001  no processes, no memory, no disk: the next pass tries again
+            self._report(what, error)
         took = time.monotonic() - began
         self.slowest_look_seconds = max(self.slowest_look_seconds, took)
-        if took > SLOW_SECONDS:  # items are opened four seconds ahead: what takes that long is seen on air
-            print(f"{what} took {took:.1f} s", flush=True)
+        if took > SLOW_SECONDS:  # items are opened four seconds ahead, so a longer pass shows on air
+            print(f"A pass of the main loop was slow. what={what} seconds={took:.1f}", flush=True)
 
-    def _say(self, what: str, error: Exception) -> None:
+    def _report(self, what: str, error: Exception) -> None:
         text = redact(f"{what}: {type(error).__name__}: {error}", *self.secrets)
         if text != self.error:
             self.error = text
             print(text, flush=True)
 
     def close(self, reason: str) -> None:
-        """The encoder first, so that its last frames go out whole; then all outputs at once."""
+        """End the encoder first, so that its last frames are complete; then all outputs at the same time."""
         self.director.close(time.time(), reason)
         if self.encoder is not None:
             self.encoder.end(1.0)
@@ -189,7 +189,7 @@ class Stage:
             self.encoder = None
             self._frames_before += encoder.frames_out
             self._bytes_before += encoder.bytes_out
-            if encoder.frames_out:  # one that gave nothing is no sign of life
+            if encoder.frames_out:  # an encoder without output is not a sign of life
                 self._frame_at = max(self._frame_at, encoder.moved_at)
             self.encoder_restarts += 1
             self._encoder_at = now + (ENCODER_PAUSE_SECONDS if now - encoder.spawned_at < SHORT_LIFE_SECONDS else 0.0)
@@ -208,18 +208,18 @@ class Stage:
     def _note_error(self, text: str) -> None:
         self.error = text
 
-    def _clear_away(self) -> None:
+    def _close_finished(self) -> None:
         for slot in self.director.take_finished():
             if slot.decoder is not None:
                 slot.decoder.end()
                 slot.decoder = None
 
-    # --- what it says -----------------------------------------------------------------------------------------------
+    # --- status -----------------------------------------------------------------------------------------------------
 
     def status(self, director: DirectorStatus, asrun_revision: int) -> PlayoutStatus:
         encoder = self.encoder
         frames = self._frames_before + (encoder.frames_out if encoder else 0)
-        # By the encoder's own count: a main loop that is held up does not stop the picture.
+        # The encoder's own count: a blocked main loop does not stop the picture.
         moved_at = max(self._frame_at, encoder.moved_at if encoder and encoder.frames_out else 0.0)
         return PlayoutStatus(
             owner=self.config.control.owner,

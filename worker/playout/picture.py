@@ -1,4 +1,4 @@
-"""Pictures and sound the playout program makes itself: colour bars, a plain colour, silence."""
+"""Pictures and sound that the playout program makes itself: colour bars, a plain colour, silence."""
 
 from worker.wire.picture import Format
 
@@ -25,7 +25,7 @@ def plain(picture: Format, colour: tuple[int, int, int] = BLACK) -> bytes:
 
 
 def bars(picture: Format) -> bytes:
-    """A frame of colour bars: on any monitor this reads as "nothing to play"."""
+    """A frame of colour bars, the usual sign for "nothing to play"."""
     planes = []
     for plane in range(3):
         width = picture.width if plane == 0 else picture.width // 2

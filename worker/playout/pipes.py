@@ -1,4 +1,4 @@
-"""Pipes to and from ffmpeg: wide ones, and a thread for each that writes so that nobody else ever waits."""
+"""Pipes to and from ffmpeg. A separate thread writes to each pipe, so that its caller never waits."""
 
 import contextlib
 import fcntl
@@ -12,13 +12,13 @@ Data = bytes | bytearray | memoryview
 
 
 def widen(fd: int) -> None:
-    """A larger pipe means fewer turns for the same picture."""
+    """Enlarge the pipe: a frame then needs fewer reads and writes."""
     with contextlib.suppress(OSError):
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 def fill(pipe: io.FileIO, view: memoryview) -> bool:
-    """Read exactly as much as the view holds; False at the end."""
+    """Fill the whole view; False at the end of the stream."""
     got = 0
     while got < len(view):
         count = pipe.readinto(view[got:])
@@ -45,7 +45,7 @@ class Pump:
         self._thread.start()
 
     def put(self, data: Data) -> bool:
-        """Never waits. False: there was no room, and (unless the oldest gives way) it was not taken."""
+        """Queue the data without waiting. False: the queue is full, broken or closed, and the data was not queued."""
         with self._changed:
             if self.is_broken or self._is_closed:
                 return False
@@ -65,11 +65,11 @@ class Pump:
 
     @property
     def is_holding(self) -> bool:
-        """Something waits to be written."""
+        """There is data to write."""
         return bool(self._queue)
 
     def close(self) -> None:
-        """Whatever is still queued is not sent."""
+        """Drop the queue and end the thread."""
         with self._changed:
             self._is_closed = True
             self._queue.clear()
@@ -85,7 +85,7 @@ class Pump:
                 while view:
                     view = view[os.write(self.fd, view) :]
                 self.written += len(data)
-        except OSError:  # the reader is gone; whoever owns it notices
+        except OSError:  # the reader is gone; the owner notices that
             self.is_broken = True
         finally:
             with contextlib.suppress(OSError):

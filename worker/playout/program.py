@@ -1,4 +1,4 @@
-"""`playout`: the whole life of a channel's worker, and what it answers over HTTP."""
+"""The `playout` program: a media worker that plays a channel, from start to end, and its HTTP interface."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def run() -> int:
     """Returns the exit code."""
     line = read_line()
     if line is None:
-        print("no config was handed over in time", flush=True)
+        print("no config arrived in time", flush=True)
         return exits.NO_CONFIG
     try:
         config = load_setup(parse_line(PlayoutConfig, line), media_folder())
@@ -63,7 +63,7 @@ def run() -> int:
 
 
 class Playout:
-    """Status and transport: thin, the director decides."""
+    """The HTTP interface: status and commands. The director decides."""
 
     def __init__(self, config: ChannelSetup, director: Director, stage: Stage, spool: Spool) -> None:
         self.config, self.director, self.stage, self.spool = config, director, stage, spool
@@ -93,34 +93,34 @@ class Playout:
         return AsRunPage(control.owner, control.generation, found.revision, found.is_all, found.entries)
 
     def load(self, command: Load) -> None:
-        """Another list; what is on stays on."""
+        """Play another list. The item on air stays on air."""
         self.stage.learn(command.redact)
         rundown = load_rundown(command.rundown, self.config.media, command.sources)
         self.director.load(rundown, time.time())
         _save(self.config.spool / "rundown.json", command.rundown)
 
     def cue(self, command: Cue) -> None:
-        """This one next; with `take`, now."""
+        """Play this item next, or with `take` now."""
         if not self.director.cue(command.key):
             raise ValueError("there is no such item in the list")
         if command.take:
             self.director.skip(time.time())
 
     def watch_isolation(self, server: Server) -> None:
-        """P-13: some channels must not go on when nobody can steer them."""
+        """P-13: end the channel if the control plane is silent for too long, where it is set so."""
         limit = self.config.isolation_seconds
         while limit is not None and not self.should_end.wait(LOOK_SECONDS):
             if time.monotonic() - server.heard_at > limit:
                 self.reason = ISOLATED
-                print(f"nobody was heard of for {limit:.0f} s: the channel ends", flush=True)
+                print(f"The channel ends: the control plane was silent for too long. seconds={limit:.0f}", flush=True)
                 self.should_end.set()
 
 
 def _save(path: Path, rundown: Rundown) -> None:
-    """Whole or not at all. A failure is no reason to refuse the list."""
+    """Write the list atomically. A failure is only reported: the list is played all the same."""
     draft = path.with_suffix(".new")
     try:
         draft.write_text(codec.dumps(rundown))
         os.replace(draft, path)
     except OSError as error:
-        print(f"{path.name} not written: {error}", flush=True)
+        print(f"{path.name} could not be written. error={error}", flush=True)

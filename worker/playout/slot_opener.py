@@ -1,6 +1,6 @@
-"""Opens items ahead of their time and keeps them open: lost sources are tried again, growing recordings followed.
+"""Opens items ahead of time and keeps them open: it retries lost sources and follows growing recordings.
 
-Called from the main thread only: it starts and ends the decoders.
+It starts and ends the decoders, so only the main thread may call it.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ LIVE_STALL_SECONDS = 8.0
 
 
 class SlotOpener:
-    """`note` is told what is wrong with a live source."""
+    """`note` gets the errors of live sources."""
 
     def __init__(self, binary: Binary, picture: Format, secrets: tuple[str, ...], note: Callable[[str], None]) -> None:
         self.binary, self.picture, self.secrets = binary, picture, secrets
@@ -82,7 +82,7 @@ class SlotOpener:
         )
 
     def _open_with_less(self, slot: Slot) -> None:
-        """It has no sound, or no picture: ffmpeg does not say which beforehand."""
+        """Open an item without sound or without picture. ffmpeg reports which one is missing only when it fails."""
         assert slot.decoder is not None
         tried = slot.decoder
         slot.decoder = None
@@ -92,7 +92,7 @@ class SlotOpener:
         self._open(slot)
 
     def _keep_live(self, slot: Slot) -> None:
-        """A source that went away is opened again until it is back, its turn is over, or somebody skips it."""
+        """Open a lost source again until it is back, its time is over, or it is skipped."""
         decoder = slot.decoder
         if decoder is None:
             if time.monotonic() >= slot.retry_at:
@@ -118,7 +118,7 @@ class SlotOpener:
         return follow_feed(growing.files[number], is_over, seconds, growing.lengths[number])
 
     def _follow(self, slot: Slot) -> None:
-        """At the end of a part of a growing recording: on to the next, or the end."""
+        """At the end of a part of a growing recording, open the next part, or end the item."""
         decoder = slot.decoder
         if decoder is None or slot.is_over or not decoder.is_drained:
             return

@@ -1,4 +1,4 @@
-"""One item on its way to, on, or off the air."""
+"""A slot: one item that is planned, on air, or over."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,49 +10,49 @@ from worker.wire.asrun import AsRunRecord
 from worker.wire.recording import to_milliseconds
 
 FILLER, SLATE, LIVE = "filler", "slate", "live"
-# A picture that stands still this long gives way to the slate.
+# After holding a picture this long, the slate is shown.
 HOLD_SECONDS = 1.0
 
 
 @dataclass(eq=False)
 class Slot:
-    """The director counts with it, the stage hand opens it."""
+    """The director plays it; the main loop opens and closes it."""
 
     item: Item
     index: int | None = None
     offset_seconds: float = 0.0
     is_filler: bool = False
-    # Somebody wants it now, or it is joined in progress: no time of its own holds it up or makes it too late.
+    # A person wants it now, or it is joined in progress: its fixed time neither delays it nor makes it too late.
     is_forced: bool = False
-    # A person chose it to be next.
+    # A person cued it.
     is_cued: bool = False
-    # It takes the place of what is on as soon as it can be shown.
+    # It replaces the item on air as soon as it can be shown.
     cuts: bool = False
-    # The first of another day's list: if it cannot be shown, the next of that list takes over, not what is on.
+    # The first item of another day's list: if it cannot be shown, the next item of that list replaces the item on air.
     begins_list: bool = False
     decoder: Decoder | None = None
-    # Set by the stage hand: it cannot be opened, and why.
+    # Set by the main loop: why it cannot be opened.
     failure: str = ""
-    # Set by the stage hand: what of picture and sound it was found to have.
+    # Set by the main loop: which of picture and sound it has.
     streams: str = ""
     due_since: float | None = None
-    frames: int = 0  # of the item itself
-    ticks: int = 0  # that it was on air, repeats and slate included
+    frames: int = 0  # frames of the item itself
+    ticks: int = 0  # frames on air, including repeats and slate
     repeats: int = 0
     starved: int = 0
     entry: AsRunRecord | None = None
     # Stop opening more of it (growing recordings, live sources).
     is_over: bool = False
-    # What the stage hand knows of it: the part of a recording it is at, when a lost source is tried again.
+    # Kept by the main loop: the current part of a recording, and when a lost source is tried again.
     part: int = 0
     retry_at: float = 0.0
 
     @property
     def is_hopeless(self) -> bool:
-        """It will never be ready."""
+        """It cannot become ready."""
         if self.failure:
             return True
-        decoder = self.decoder  # the stage hand may take it away meanwhile
+        decoder = self.decoder  # the main loop may remove it meanwhile
         return decoder is not None and decoder.has_failed and not decoder.lacks_a_stream
 
     @property
@@ -64,7 +64,7 @@ class Slot:
 
     @property
     def may_be_passed_over(self) -> bool:
-        """A source that is lost may come back; anything else that cannot be opened will not."""
+        """It cannot be opened. A lost live source is never skipped: it may come back."""
         return self.is_hopeless and self.item.kind != LIVE
 
     def is_too_late(self, now: float) -> bool:

@@ -1,58 +1,58 @@
-"""What comes next, by the order of the list and by the clock. It opens nothing and knows no frames.
+"""Keeps the slots of the items that come next, by the order of the list and by the clock. It opens nothing.
 
-`upcoming` follows the list, a few items ahead. `waiting` are fixed starts whose moment has come. What is no longer
-wanted goes to `finished`, for the stage hand to clear away. Everything here happens under the director's lock.
+`upcoming` has the next few items of the list. `waiting` has the fixed starts whose time has come. Slots that are not
+needed any more go to `finished`; the main loop closes them. Everything here happens under the director's lock.
 """
 
 from collections.abc import Callable
 
 from worker.playout import list_timing
+from worker.playout.fixed_starts import FixedStarts
+from worker.playout.list_changes import cued_place, key_at, places_of, rebuilt, surviving_place
 from worker.playout.loaded import Item, Resume, Rundown
 from worker.playout.slots import Slot
 
 AHEAD, MOST_AHEAD = 3, 10
-# Items are opened when they are due within so many seconds.
+# Items are opened this long before they are due.
 OPEN_AHEAD_SECONDS = 4.0
-# The place taken when joining in progress: by then its decoder is open.
+# A list is joined at the position of this much later: opening the decoder takes that long.
 JOIN_LEAD_SECONDS = 0.8
 
 
 class Lineup:
     def __init__(self, rundown: Rundown, resume: Resume | None, now: float, tell: Callable[[], None]) -> None:
         self.rundown = rundown
-        self.index: int | None = None  # of the item that is or was on last
+        self.index: int | None = None  # of the item that is on air, or was the last
         self.upcoming: list[Slot] = []
         self.waiting: list[Slot] = []
         self.finished: list[Slot] = []
-        self._fixed: dict[tuple[str, float], Slot] = {}  # open ahead of their moment
-        self._taken: set[tuple[str, float]] = set()  # fixed starts that somebody took before their time
-        self._called_until = now
-        self._tomorrow: Slot | None = None  # the first of the list that follows this one
-        self._joins_at_end = False  # the list has nothing in common with what is on: its place is found when that ends
-        self._tell = tell  # wakes the stage hand
+        self.fixed_starts = FixedStarts(now)
+        self._tomorrow: Slot | None = None  # the first item of the following list
+        self._joins_at_end = False  # the item on air is not in the list: its place is found when that item ends
+        self._tell = tell  # wakes the main loop
         self._begin(resume, now)
 
     # --- where to begin ---------------------------------------------------------------------------------------------
 
     def _begin(self, resume: Resume | None, now: float) -> None:
-        """Afresh, or where an earlier worker or the clock says (P-07)."""
+        """From the start, from where an earlier media worker was, or by the clock (P-07)."""
         rundown, join_at = self.rundown, now + JOIN_LEAD_SECONDS
         if not rundown.items:
             return
-        places = self._places()
+        places = places_of(self.rundown)
         if resume and resume.key in places:
             elapsed = 0.0 if resume.is_paused else join_at - resume.at
             began_at = join_at - elapsed - resume.offset_seconds
             place = list_timing.locate(rundown, places[resume.key], began_at, join_at)
-            self._announce(place)
+            self._plan_from(place)
             self._call_again(join_at - place.offset_seconds, now)
         elif rundown.begins_at is not None and rundown.begins_at <= now:
-            self._announce(list_timing.by_clock(rundown, join_at))
+            self._plan_from(list_timing.by_clock(rundown, join_at))
         else:
-            self._announce(list_timing.Place(list_timing.first(rundown)))
+            self._plan_from(list_timing.Place(list_timing.first(rundown)))
 
     def _call_again(self, began_at: float, now: float) -> None:
-        """What was called while the joined item was on, and waited for its end: in a loop nothing else leads to it."""
+        """Put back the fixed starts that wait for the end of the joined item: in a loop nothing else leads to them."""
         if not self.rundown.is_loop or not self.upcoming:
             return
         items = self.rundown.items
@@ -61,26 +61,23 @@ class Lineup:
         self.upcoming[1:] = [Slot(items[call.index], call.index) for call in called]
         self.plan()
 
-    def _announce(self, place: list_timing.Place) -> None:
-        """Go on from there; past the end there is nothing more to come."""
+    def _plan_from(self, place: list_timing.Place) -> None:
+        """Plan from that place on. After the end of the list there is nothing to plan."""
         if place.index is None:
             self.index = len(self.rundown.items) - 1
             self.upcoming = []
             return
         item = self.rundown.items[place.index]
-        # What is joined is on time, however long ago its time was.
+        # An item that is joined in progress is never too late.
         is_joined = place.offset_seconds > 0
         self.upcoming = [Slot(item, place.index, place.offset_seconds, is_forced=is_joined)]
         self.plan()
 
-    def _places(self) -> dict[str, int]:
-        return {item.key: index for index, item in enumerate(self.rundown.items)}
-
-    # --- what people say --------------------------------------------------------------------------------------------
+    # --- commands ---------------------------------------------------------------------------------------------------
 
     def cue(self, key: str) -> bool:
-        """This item is next; after it the list goes on from there."""
-        index = self._places().get(key)
+        """Make this item the next one. The list continues after it."""
+        index = places_of(self.rundown).get(key)
         if index is None:
             return False
         self.discard(self.upcoming)
@@ -90,12 +87,12 @@ class Lineup:
         return True
 
     def hurry(self) -> None:
-        """Somebody does not want to wait for the time of the next one."""
+        """Let the next item start without waiting for its fixed time."""
         if self.upcoming:
             self.upcoming[0].is_forced = True
 
     def drop_rest_of(self, item: Item) -> None:
-        """The other parts of a recording that was left early are left out, too."""
+        """Drop the other parts of a recording that was skipped."""
         if self.index is None:
             return
         items = self.rundown.items
@@ -107,32 +104,34 @@ class Lineup:
         self.upcoming = [slot for slot in self.upcoming if slot not in rest]
 
     def load(self, rundown: Rundown, on: Slot | None, now: float) -> None:
-        """Another list. What is on stays on; what follows it follows from the new one."""
+        """Take another list. The item on air stays on air; the next items come from the new list."""
         old, self.rundown = self.rundown, rundown
         self._go_over(old, on, now)
         following = rundown.following.items if rundown.following is not None else ()
         if self._tomorrow is not None and self._tomorrow.item not in following[:1]:
-            self.discard([self._tomorrow])  # it was open already
+            self.discard([self._tomorrow])  # it may be open already
             self._tomorrow = None
 
     def _go_over(self, old: Rundown, on: Slot | None, now: float) -> None:
-        places = self._places()
-        anchor = on.item.key if on else _key_of(old, self.index)
-        self._keep_calls(places)
+        places = places_of(self.rundown)
+        anchor = on.item.key if on else key_at(old, self.index)
+        self._follow_fixed_starts(places)
         if on is not None:
             on.index = places.get(on.item.key)
         self._joins_at_end = False
         if anchor in places:
             self.index = places[anchor]
-            self._rebuild(self._head_kept(places), old_order=False)
+            cued = cued_place(self.upcoming, places)
+            first = list_timing.follower(self.rundown, self.index) if cued is None else cued
+            self._rebuild(first, is_cued=cued is not None)
             return
-        survivor = self._survivor(old, places)
+        survivor = surviving_place(old, self.index, self.upcoming, places)
         self.index = None
         is_other_day = self.rundown.begins_at is not None and self.rundown.begins_at != old.begins_at
         if is_other_day and on is not None:
             self._cut_to_clock(now)
         elif survivor is not None:
-            self._rebuild(survivor, old_order=True)
+            self._rebuild(survivor)
         elif on is not None:
             self.discard(self.upcoming)
             self.upcoming, self._joins_at_end = [], True
@@ -141,45 +140,19 @@ class Lineup:
             self.upcoming = []
             self._begin(None, now)
 
-    def _head_kept(self, places: dict[str, int]) -> int | None:
-        """What a person cued stays next."""
-        head = self.upcoming[0] if self.upcoming else None
-        return places.get(head.item.key) if head is not None and head.is_cued else None
-
-    def _survivor(self, old: Rundown, places: dict[str, int]) -> int | None:
-        """What was to come next and still is in the list."""
-        keys = [slot.item.key for slot in self.upcoming]
-        if self.index is not None and not old.is_loop:
-            keys += [item.key for item in old.items[self.index + 1 :]]
-        return next((places[key] for key in keys if key in places), None)
-
-    def _rebuild(self, first: int | None, *, old_order: bool) -> None:
-        """Announce anew, from `first` or from what follows what is on, and keep what is open already."""
-        known, self.upcoming = self.upcoming, []
-        index = first
-        if index is None and not old_order and self.index is not None:
-            index = list_timing.follower(self.rundown, self.index)
-        while index is not None and len(self.upcoming) < AHEAD:
-            item = self.rundown.items[index]
-            slot = next((each for each in known if each.item == item), None)
-            if slot is None:
-                slot = Slot(item, index)
-                slot.is_cued = slot.is_forced = first is not None and not old_order and not self.upcoming
-            else:
-                known.remove(slot)
-            slot.index = index
-            self.upcoming.append(slot)
-            index = list_timing.follower(self.rundown, index)
-        self.discard(known)
+    def _rebuild(self, first: int | None, *, is_cued: bool = False) -> None:
+        """Plan again from `first`. Slots that are open already are kept."""
+        self.upcoming, left = rebuilt(self.rundown, first, self.upcoming, count=AHEAD, is_cued=is_cued)
+        self.discard(left)
 
     def _cut_to_clock(self, now: float) -> None:
-        """The list of another day: it is joined by the clock, and cuts what is left of the old one."""
+        """Join the list of another day by the clock. It cuts the item on air."""
         self.discard(self.upcoming)
         self.upcoming = []
         prepared, self._tomorrow = self._tomorrow, None
         place = list_timing.by_clock(self.rundown, now)
         if place.index is None or place.waits_until is not None:
-            self._announce(place)
+            self._plan_from(place)
             self.discard([prepared] if prepared else [])
             return
         item = self.rundown.items[place.index]
@@ -187,7 +160,7 @@ class Lineup:
             self.discard([prepared] if prepared else [])
             place = list_timing.by_clock(self.rundown, now + JOIN_LEAD_SECONDS)
             if place.index is None or place.waits_until is not None:
-                self._announce(place)
+                self._plan_from(place)
                 return
             prepared = Slot(self.rundown.items[place.index], place.index, place.offset_seconds)
         prepared.index, prepared.is_forced, prepared.begins_list = place.index, True, True
@@ -195,7 +168,7 @@ class Lineup:
         self.waiting.append(prepared)
 
     def hand_on_the_cut(self, now: float) -> None:
-        """The first of the new list cannot be shown: the next of it takes over, unless its time is still to come."""
+        """The first item of the new list cannot be shown: let the next one cut, unless it has a later fixed time."""
         slot = self.upcoming[0] if self.upcoming else None
         if slot is None or slot.index is None or list_timing.waits_for(self.rundown, slot.index, now) is not None:
             return
@@ -204,14 +177,9 @@ class Lineup:
         slot.due_since = now
         self.waiting.append(slot)
 
-    def _keep_calls(self, places: dict[str, int]) -> None:
-        """Fixed starts that are still in the list, under their new number."""
-        for call, slot in list(self._fixed.items()):
-            key, moment = call
-            if key not in places or moment not in self.rundown.items[places[key]].fixed_at:
-                self.discard([self._fixed.pop(call)])
-            else:
-                slot.index = places[key]
+    def _follow_fixed_starts(self, places: dict[str, int]) -> None:
+        """Keep the fixed starts that are still in the list, with their new index."""
+        self.discard(self.fixed_starts.follow(self.rundown, places))
         for slot in list(self.waiting):
             if slot.item.key not in places:
                 self.waiting.remove(slot)
@@ -222,7 +190,7 @@ class Lineup:
     # --- what comes next --------------------------------------------------------------------------------------------
 
     def plan(self) -> None:
-        """Announce the next few, following the list from what is on or announced last."""
+        """Fill `upcoming` with the next few items of the list."""
         while sum(not slot.is_hopeless for slot in self.upcoming) < AHEAD and len(self.upcoming) < MOST_AHEAD:
             index = self.upcoming[-1].index if self.upcoming else self.index
             if index is None:
@@ -234,21 +202,16 @@ class Lineup:
             self._tell()
 
     def wishes(self, now: float, seconds_left: float | None) -> list[Slot]:
-        """What should be open by now, the most urgent first; what is on ends in `seconds_left`, if that is known."""
+        """The slots to open now, the most urgent first. The item on air ends in `seconds_left`, if that is known."""
         found = list(self.waiting)
-        for call in list_timing.calls(self.rundown, self._called_until, now + OPEN_AHEAD_SECONDS):
-            item = self.rundown.items[call.index]
-            if (item.key, call.moment) in self._taken:
-                continue
-            ahead = next((each for each in self.upcoming if each.item.key == item.key), None)
-            found.append(self._fixed.setdefault((item.key, call.moment), ahead or Slot(item, call.index)))
+        found += self.fixed_starts.due_before(self.rundown, now + OPEN_AHEAD_SECONDS, self.upcoming)
         if self._joins_at_end and seconds_left is not None and seconds_left <= OPEN_AHEAD_SECONDS:
             self._join_at(now, now + max(seconds_left, JOIN_LEAD_SECONDS))
         self.plan()
         left = seconds_left or 0.0
         for number, slot in enumerate(self.upcoming):
             if left > OPEN_AHEAD_SECONDS and not (number == 0 and slot.item.kind == "asset"):
-                break  # the very next clip is open at all times: somebody may skip to it
+                break  # the next clip is always open, so that a skip works at once
             found.append(slot)
             if not slot.is_hopeless:
                 left += slot.item.seconds if slot.item.seconds is not None else OPEN_AHEAD_SECONDS
@@ -258,12 +221,12 @@ class Lineup:
     def _join_at(self, now: float, moment: float) -> None:
         self._joins_at_end = False
         if self.rundown.begins_at is not None and self.rundown.begins_at <= now:
-            self._announce(list_timing.by_clock(self.rundown, moment))
+            self._plan_from(list_timing.by_clock(self.rundown, moment))
         else:
-            self._announce(list_timing.Place(list_timing.first(self.rundown)))
+            self._plan_from(list_timing.Place(list_timing.first(self.rundown)))
 
     def _open_tomorrow(self, now: float) -> Slot | None:
-        """The first item of the list that takes over from this one, a moment before it does."""
+        """The first item of the following list, shortly before that list starts."""
         following, at = self.rundown.following, self.rundown.following_at
         if following is None or at is None or at - now > OPEN_AHEAD_SECONDS or following.begins_at is None:
             return None
@@ -272,35 +235,27 @@ class Lineup:
         return self._tomorrow
 
     def turn_over(self, now: float) -> Rundown | None:
-        """The list that takes over by now, if there is one: nobody has to tell us again."""
+        """The following list, if its time has come. It was sent ahead, so this works without Airlock."""
         following, at = self.rundown.following, self.rundown.following_at
         return following if following is not None and at is not None and at <= now else None
 
     def call(self, now: float, on: Slot | None) -> None:
-        """Fixed starts whose moment has come wait for their turn from now on."""
-        for call in list_timing.calls(self.rundown, self._called_until, now):
-            item = self.rundown.items[call.index]
-            slot = self._fixed.pop((item.key, call.moment), None) or Slot(item, call.index)
-            is_on = on is not None and on.item.key == item.key and not self.rundown.is_loop
-            if is_on or (item.key, call.moment) in self._taken:
-                self._taken.discard((item.key, call.moment))
-                self.discard([slot])
-                continue
-            slot.due_since = slot.due_since or now
-            slot.cuts = item.is_cut
-            self.waiting.append(slot)
-        self._called_until = max(now, self._called_until)
+        """Move the fixed starts whose time has come to `waiting`."""
+        called, unneeded = self.fixed_starts.call(self.rundown, now, on)
+        self.waiting += called
+        if unneeded:
+            self.discard(unneeded)
 
     def cutter(self, now: float) -> Slot | None:
-        """Of what waits, the last that may cut what is on and can be shown this very frame.
+        """The last waiting slot that may cut the item on air and can be shown with this frame.
 
-        What has become too late meanwhile cuts nothing: it would not be shown.
+        A slot that is too late by now would not be shown, so it cuts nothing.
         """
         able = (slot for slot in reversed(self.waiting) if slot.cuts and slot.is_ready and not slot.is_too_late(now))
         return next(able, None)
 
     def candidate(self, now: float) -> Slot | None:
-        """What would go on air now, if it can."""
+        """The slot that would go on air now."""
         if self.waiting:
             return self.waiting[0]
         if not self.upcoming:
@@ -312,12 +267,12 @@ class Lineup:
         return None if is_early and not slot.is_forced else slot
 
     def after(self, item: Item) -> Slot | None:
-        """What follows this item as a whole."""
+        """The first slot after all parts of this item."""
         group = item.part_of or item.key
         return next((slot for slot in [*self.waiting, *self.upcoming] if slot.item.part_of != group), None)
 
     def take_off(self, slot: Slot) -> None:
-        """It leaves what was announced; a fixed start drops what stood before it in the list."""
+        """Remove the slot from the plan. A fixed start also drops the items before it in the list."""
         if slot in self.waiting:
             self.waiting.remove(slot)
             keys = [each.item.key for each in self.upcoming]
@@ -328,22 +283,17 @@ class Lineup:
             self.upcoming.pop(0)
 
     def note_aired(self, slot: Slot, now: float) -> None:
-        """It is on: the list goes on from there. Of a day's list, what was taken early is not called again."""
+        """The slot is on air: continue the list after it. In a list for a day, an early start is not called again."""
         if slot.index is not None:
             self.index = slot.index
-        ahead = [moment for moment in slot.item.fixed_at if moment > now]
-        if ahead and not self.rundown.is_loop:
-            self._taken.add((slot.item.key, ahead[0]))
+        if not self.rundown.is_loop:
+            self.fixed_starts.note_aired(slot.item, now)
 
     def discard(self, slots: list[Slot]) -> None:
         self.finished.extend(slots)
         self._tell()
 
     def everything(self) -> list[Slot]:
-        """Whatever may have been opened."""
+        """Every slot that may be open."""
         ahead = [self._tomorrow] if self._tomorrow is not None else []
-        return [*self.waiting, *self.upcoming, *self._fixed.values(), *self.finished, *ahead]
-
-
-def _key_of(rundown: Rundown, index: int | None) -> str | None:
-    return rundown.items[index].key if index is not None and index < len(rundown.items) else None
+        return [*self.waiting, *self.upcoming, *self.fixed_starts.opened.values(), *self.finished, *ahead]

@@ -1,1 +1,1 @@
-"""What both media workers need of their process: HTTP, exit codes, redaction, an end with the parent."""
+"""The process of a media worker: configuration, HTTP server, exit codes, redaction, and its end with its parent."""

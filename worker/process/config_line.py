@@ -14,11 +14,11 @@ C = TypeVar("C")
 
 
 class ConfigError(Exception):
-    """The configuration is wrong. The text holds nothing of it but names of fields."""
+    """The configuration is wrong. The text contains field names, but no values."""
 
 
 def read_line(wait_seconds: float = WAIT_SECONDS) -> str | None:
-    """The line, or None when none arrives in time: then the process that started this one is gone."""
+    """The line, or None if none arrives in time: the process that started this one is gone."""
     ready, _, _ = select.select([sys.stdin], [], [], wait_seconds)
     if not ready:
         return None
@@ -39,7 +39,7 @@ def media_folder() -> Path:
 
 
 def inside(root: Path, relative: str) -> Path:
-    """A path below `root`; a path that would leave it is an error (S-04)."""
+    """A path below `root`. Raises ConfigError for a path that leaves it (S-04)."""
     path = (root / relative).resolve()
     if not path.is_relative_to(root.resolve()):
         raise ConfigError("a path in the config leaves the media folder")

@@ -1,4 +1,4 @@
-"""Exit codes of the worker, each with the reason the control plane shows."""
+"""Exit codes of a media worker, each with the reason that the control plane stores."""
 
 DONE = 0
 DISK_FULL = 3

@@ -1,4 +1,4 @@
-"""The HTTP server of a media worker: status, commands, and the preview's files, for callers that know the token."""
+"""The HTTP server of a media worker: status, commands and preview files. Every request needs the token."""
 
 import hmac
 import json
@@ -21,20 +21,20 @@ PREVIEW_FILE = re.compile(r"^(index\.m3u8|index\d+\.ts|frame\.jpg)$")
 TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".ts": "video/mp2t", ".jpg": "image/jpeg"}
 
 
-# Answers a GET with a message of worker.wire; the argument holds the values of the query.
+# Answers a GET with a message of worker.wire; the argument has the query's values.
 Get = Callable[[dict[str, str]], object]
 
 
 @dataclass(frozen=True)
 class Post:
-    """A command the program takes, and what it does then."""
+    """A command of the program, and the function that carries it out."""
 
     kind: type[Command]
     act: Callable[[Any], None]
 
 
 class Server(ThreadingHTTPServer):
-    """`gets` and `posts` belong to the program. `/status` is one of `gets`, and every command is answered with it."""
+    """`gets` and `posts` belong to the program. `gets` includes `/status`, the answer to every command."""
 
     daemon_threads = True
 
@@ -97,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise FileNotFoundError
             content = (folder / name).read_bytes()
         except FileNotFoundError:
-            self._refuse(404, "not there (yet)")
+            self._refuse(404, "the file is not there yet")
             return
         self._reply(200, TYPES[Path(name).suffix], content)
 
@@ -116,4 +116,4 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Silent: a line per poll would drown the log."""
+        """Log nothing: one line per poll would flood the log."""

@@ -1,4 +1,4 @@
-"""Children that do not outlive their parent: the kernel is asked to end them with the thread that started them."""
+"""Makes the kernel end a child process when the thread that started it ends."""
 
 import ctypes
 import os
@@ -11,5 +11,5 @@ _libc = ctypes.CDLL(None)  # loaded before any fork
 def die_with(parent: int, number: int = signal.SIGTERM) -> None:
     """Call in the child, between fork and exec, with the parent's pid."""
     _libc.prctl(PR_SET_PDEATHSIG, number)
-    if os.getppid() != parent:  # it died before we asked
+    if os.getppid() != parent:  # the parent died before the call
         os._exit(1)

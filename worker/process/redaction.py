@@ -1,4 +1,4 @@
-"""Takes secrets out of words before anybody keeps them: ffmpeg and engines print addresses with their keys."""
+"""Removes secrets from texts before they are stored: ffmpeg and engines print addresses with their keys."""
 
 import re
 

@@ -121,7 +121,7 @@ def test_decklink_has_its_device_and_options_in_the_arguments() -> None:
     source = Source("decklink", "1", {"format_code": "Hi50"})
     feed = build_input(source, can_look_up_names=True, device_name=lambda index: nth_decklink(listing, index))
     assert feed.arguments == ["-f", "decklink", "-format_code", "Hi50", "-i", "DeckLink Mini"]
-    with pytest.raises(ConfigError, match="no DeckLink device 2; ffmpeg sees 2"):
+    with pytest.raises(ConfigError, match="no DeckLink device 2; ffmpeg finds 2"):
         nth_decklink(listing, "2")
 
 

@@ -132,7 +132,7 @@ def test_a_source_of_sound_alone_is_recorded(pretended: Pretended, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("mode", "words"), [("picture", ""), ("pulled", "the card sees no signal"), ("sound", "no picture within 4 s")]
+    ("mode", "words"), [("picture", ""), ("pulled", "the card has no signal"), ("sound", "no picture within 4 s")]
 )
 def test_the_look_ahead_tells_bars_from_a_picture(
     pretended: Pretended, monkeypatch: pytest.MonkeyPatch, mode: str, words: str

@@ -1,1 +1,1 @@
-"""What the control plane and the media workers say to each other: one dataclass for each message."""
+"""The messages between the control plane and the media workers: one dataclass for each."""

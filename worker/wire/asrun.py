@@ -1,4 +1,4 @@
-"""What really went out: one record for each thing on air, and the answer to GET /asrun."""
+"""The as-run log: one record for each item on air, and the answer to GET /asrun."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass
 class AsRunRecord:
-    """One thing on air, from when to when. A later report with the same generation and `seq` replaces it."""
+    """One item on air, from start to end. A later record with the same generation and `seq` replaces it."""
 
     generation: int
     seq: int
@@ -25,7 +25,7 @@ class AsRunRecord:
 
 @dataclass(frozen=True)
 class AsRunPage:
-    """What changed after a revision, the oldest first. Ask again with `revision` until `is_all`."""
+    """The records that changed after a revision, the oldest first. Ask again with `revision` until `is_all`."""
 
     owner: str
     generation: int

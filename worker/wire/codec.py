@@ -13,18 +13,23 @@ import math
 import types
 from datetime import datetime
 from fractions import Fraction
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 VERSION = 1
 VERSION_FIELD = "wire"
 
-# An encoded dataclass: what `json.dumps` takes and a JSON column holds.
-Json = dict[str, Any]
+# What `json.dumps` takes and `json.loads` returns.
+JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
+# A JSON object: an encoded dataclass, as a message or a JSON column holds it.
+Json: TypeAlias = dict[str, JsonValue]
 T = TypeVar("T")
 
 _PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 _AS_IT_IS = {str, int, float, bool, types.NoneType}
-_MOMENT = "a moment with a zone, like 2026-03-29T20:15:00+00:00"
+_MOMENT = "a time with a zone, like 2026-03-29T20:15:00+00:00"
 
 
 # The metadata of a field that is stored sealed (see `split`).
@@ -32,7 +37,7 @@ SECRET = {"is_secret": True}
 
 
 class WireError(ValueError):
-    """The JSON does not fit the dataclass. The text names the field and holds no value."""
+    """The JSON does not fit the dataclass. The text names the field and contains no value."""
 
 
 def dumps(value: Any) -> str:
@@ -46,7 +51,7 @@ def loads(kind: type[T], text: str | bytes) -> T:
 
 
 def message(value: Any) -> Json:
-    return {VERSION_FIELD: VERSION, **encode(value)}
+    return {VERSION_FIELD: VERSION, **encode_object(value)}
 
 
 def read_message(kind: type[T], raw: Any) -> T:
@@ -65,7 +70,7 @@ def parse_object(text: str | bytes) -> Json:
 
 
 def check_version(raw: Json) -> None:
-    """Later versions are read as well: what they add is ignored."""
+    """Later versions are accepted; their additional fields are ignored."""
     if decode_field(int, raw, VERSION_FIELD) < 1:
         raise WireError(f"{VERSION_FIELD} must be 1 or more")
 
@@ -80,22 +85,28 @@ def decode_field(kind: type[T], raw: Any, name: str) -> T:
 
 
 def split(value: Any) -> tuple[Json, Json]:
-    """The encoded fields of a dataclass: those anybody may see, and those that are stored sealed."""
-    encoded = encode(value)
+    """The encoded fields of a dataclass: the open ones, and the ones that are stored sealed."""
+    encoded = encode_object(value)
     secret = {each.name for each in dataclasses.fields(value) if each.metadata.get("is_secret")}
     is_open = {name: item for name, item in encoded.items() if name not in secret}
     return is_open, {name: encoded[name] for name in secret}
 
 
-def encode(value: Any) -> Any:
-    """Plain JSON values. Raises TypeError for what this format does not know."""
+def encode_object(value: "DataclassInstance") -> Json:
+    """A dataclass as a JSON object."""
+    return {name: encode(getattr(value, name)) for name in _names(type(value))}
+
+
+def encode(value: Any) -> JsonValue:
+    """The value as JSON. Raises TypeError for a type that this format does not know."""
     if type(value) in _AS_IT_IS or isinstance(value, (str, int, float)):
-        return value
+        plain: JsonValue = value
+        return plain
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: encode(getattr(value, name)) for name in _names(type(value))}
+        return encode_object(value)
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise TypeError("a moment needs a zone")
+            raise TypeError("a time needs a zone")
         return value.isoformat()
     if isinstance(value, Fraction):
         return [value.numerator, value.denominator]
@@ -205,7 +216,7 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 
 @functools.cache
 def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
-    """Name, type, and whether it must be given."""
+    """Name, type, and whether the field is required."""
     hints = get_type_hints(kind)
     return tuple(
         (

@@ -1,4 +1,4 @@
-"""What the control plane tells a running media worker: one dataclass for each POST, with the path it goes to."""
+"""The commands to a running media worker: one dataclass for each POST, with its path."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +20,7 @@ class Stop(Command):
 
 @dataclass(frozen=True)
 class End(Command):
-    """A recording ends at another moment than it was told before."""
+    """Change the end of a recording."""
 
     path: ClassVar[str] = "/end"
     ends_at: datetime
@@ -28,7 +28,7 @@ class End(Command):
 
 @dataclass(frozen=True)
 class Load(Command):
-    """A channel plays another list; the item on air stays on air."""
+    """Play another list. The item on air stays on air."""
 
     path: ClassVar[str] = "/load"
     rundown: Rundown
@@ -53,7 +53,7 @@ class Skip(Command):
 
 @dataclass(frozen=True)
 class Cue(Command):
-    """This item plays next; with `take`, now."""
+    """Play this item next, or with `take` now."""
 
     path: ClassVar[str] = "/cue"
     key: str

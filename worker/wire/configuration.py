@@ -1,4 +1,4 @@
-"""What a media worker is told when it starts: one line of JSON on standard input. It is secret and never printed."""
+"""The configuration of a media worker: one line of JSON on standard input. It contains secrets and is never printed."""
 
 import json
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True)
 class Control:
-    """The address on which the media worker answers, and for which workload."""
+    """The workload of the media worker, and the address it listens on."""
 
     owner: str
     generation: int
@@ -28,7 +28,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Source:
-    """`type` is one of worker.media.sources.TYPES; `url` may hold secrets; `options` are ffmpeg's, by name."""
+    """`type` is one of worker.media.sources.TYPES; `url` may contain secrets; `options` are ffmpeg options by name."""
 
     type: str
     url: str = field(default="", repr=False)
@@ -39,7 +39,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Output:
-    """`url` holds no secret; `secret` holds ffmpeg options by name, and stays off ffmpeg's command line."""
+    """`url` contains no secret. `secret` has ffmpeg options by name, which are kept off ffmpeg's command line."""
 
     key: str
     type: str
@@ -53,7 +53,7 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureConfig:
-    """`folder` and `preview` are relative to the media folder. `devices` are files the runtime hands through."""
+    """`folder` and `preview` are relative to the media folder. `devices` are device files for the container."""
 
     source: Source = field(repr=False, metadata=codec.SECRET)
     folder: str
@@ -66,7 +66,7 @@ class CaptureConfig:
     video_bitrate: str = "4M"
     min_free_bytes: int = 64 * MEGABYTE
     split_seconds: int = 0  # 0: one file
-    split_offset_seconds: int = 0  # house time ahead of UTC
+    split_offset_seconds: int = 0  # how far house time is ahead of UTC
     devices: tuple[str, ...] = ()
     secrets: tuple[str, ...] = field(default=(), repr=False, metadata=codec.SECRET)
 
@@ -104,7 +104,7 @@ class PlayoutConfig:
 
 @dataclass(frozen=True)
 class ProbeConfig:
-    """Read the source for some seconds and say whether it sends a picture."""
+    """Read a source for a few seconds and report whether it sends a picture."""
 
     source: Source
     seconds: float = 8.0
@@ -119,7 +119,7 @@ class ProbeAnswer:
 
 @dataclass(frozen=True)
 class DiskAnswer:
-    """Room in the media folder, which was found to be writable."""
+    """The space in the media folder, after a check that it is writable."""
 
     free_bytes: int
     total_bytes: int
@@ -134,7 +134,7 @@ class Handover(Generic[C]):
 
 
 def write_handover(control: Control, config: codec.Json) -> str:
-    """`config` is an encoded configuration, put together from its open and its sealed fields (see `codec.split`)."""
+    """`config` is an encoded configuration, joined from its open and its sealed fields (see `codec.split`)."""
     line = {codec.VERSION_FIELD: codec.VERSION, "control": codec.encode(control), "config": config}
     return json.dumps(line, ensure_ascii=False, allow_nan=False)
 

@@ -1,11 +1,11 @@
-"""What the launcher of the process runtime writes beside a media worker: which processes they are, and how it ended."""
+"""The files that the launcher of the process runtime writes: the process ids and the exit code of a media worker."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class ProcessId:
-    """`started` (clock ticks since boot) tells it from a later process with the same number."""
+    """`started` (clock ticks since boot) distinguishes it from a later process with the same pid."""
 
     pid: int
     started: str

@@ -1,4 +1,4 @@
-"""A channel's format: how big a frame is, when it is due, and how much sound goes with it."""
+"""A channel's format: the size and rate of its frames, and the number of samples per frame."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +16,7 @@ class Format:
     rate: Fraction
 
     def problem(self) -> str:
-        """Why no picture can have this format; empty if one can."""
+        """Why the format is impossible; empty if it is possible."""
         if self.width <= 0 or self.height <= 0 or self.width % 2 or self.height % 2:
             return "width and height must be even numbers"
         if not MIN_RATE <= self.rate <= MAX_RATE:
@@ -32,16 +32,16 @@ class Format:
         return f"{self.rate.numerator}/{self.rate.denominator}"
 
     def frames_in(self, seconds: float) -> int:
-        """How many frames last that long."""
+        """The number of frames in that time."""
         return round(seconds * self.rate)
 
     def seconds_of(self, frames: int) -> float:
         return float(frames / self.rate)
 
     def samples_before(self, frame: int) -> int:
-        """How many samples were sent before frame number `frame`: exact over any length of time."""
+        """The number of samples before frame number `frame`, exact over any length of time."""
         return int(frame * SAMPLE_RATE / self.rate)
 
     def samples_of(self, frame: int) -> int:
-        """How many samples go with one frame; at 29.97 frames a second the number varies."""
+        """The number of samples of one frame; at 29.97 frames a second it varies."""
         return self.samples_before(frame + 1) - self.samples_before(frame)

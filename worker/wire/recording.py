@@ -1,4 +1,4 @@
-"""Parts and gaps of a recording, and the one place where gaps and missing seconds are computed."""
+"""Parts and gaps of a recording. Gaps and missing seconds are computed here only."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ WORKER_DIED = "worker_died"
 class Part:
     """One file: an uninterrupted run of ffmpeg, or a piece of one that is split by the clock.
 
-    The media worker that writes the file changes it as it grows. `node` is filled in by the control plane.
+    The media worker updates it while the file grows. The control plane fills in `node`.
     """
 
     number: int
@@ -43,14 +43,14 @@ class Gap:
 
 @dataclass(frozen=True)
 class RecordingJournal:
-    """The file beside a recording: what its media workers wrote so far."""
+    """The file beside a recording: the parts that its media workers wrote so far."""
 
     parts: tuple[Part, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
 
 def to_milliseconds(moment: datetime) -> datetime:
-    """Moments of frames are known to the millisecond."""
+    """Times of frames are known to the millisecond."""
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
@@ -59,7 +59,7 @@ def gap_between(from_at: datetime, to_at: datetime, reason: str) -> Gap:
 
 
 def find_gaps(parts: Iterable[Part], known: Iterable[Gap]) -> list[Gap]:
-    """In order of time: gaps between the parts, and those of `known` that lie inside a part (no signal)."""
+    """The gaps between the parts and the `known` gaps inside parts (no signal), in order of time."""
     # The same gap may be reported twice, the second time with its final length.
     inside = {gap.from_at: gap for gap in known if gap.reason == NO_SIGNAL}
     gaps = list(inside.values())
@@ -72,7 +72,7 @@ def find_gaps(parts: Iterable[Part], known: Iterable[Gap]) -> list[Gap]:
 
 
 def missing_seconds(parts: Sequence[Part], gaps: Iterable[Gap], wanted_from: datetime, wanted_until: datetime) -> float:
-    """How much of the window no part holds."""
+    """How many seconds of the window are in no part."""
     held = 0.0
     for part in parts:
         if part.first_frame_at is not None and part.last_frame_at is not None:

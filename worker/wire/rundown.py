@@ -1,5 +1,7 @@
-"""What a channel plays: items in order, with absolute times, and the place where it is. Paths are relative to the
-media folder."""
+"""The list of a channel: its items in order, with absolute times, and the current position.
+
+Paths are relative to the media folder.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +12,7 @@ MOST_ITEMS = 5000
 
 @dataclass(frozen=True)
 class Item:
-    """One line of the list. The source of a live item is sent beside the list, under the item's key: it is secret."""
+    """One line of the list. The source of a live item is secret, so it is sent beside the list, by the item's key."""
 
     key: str
     kind: str
@@ -32,13 +34,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Rundown:
-    """`version` names its content. `begins_at`: the first item belongs at that moment (a list for a day)."""
+    """`version` identifies the content. `begins_at`: the first item starts at that time (a list for a day)."""
 
     version: str
     items: tuple[Item, ...]
     is_loop: bool = False
     begins_at: datetime | None = None
-    # The list that replaces this one at that moment, whether the control plane is reachable then or not.
+    # The list that replaces this one at that time, even if the control plane is not reachable then.
     following: "Rundown | None" = None
     following_at: datetime | None = None
 
@@ -54,7 +56,7 @@ class Rundown:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a channel is: `offset_seconds` into the item at the moment `at`."""
+    """The position of a channel: `offset_seconds` into the item at the time `at`."""
 
     key: str
     offset_seconds: float

@@ -1,4 +1,4 @@
-"""What a media worker answers on GET /status, and what it prints as its last line."""
+"""The status of a media worker: its answer to GET /status, and the last line it prints."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from worker.wire.rundown import Place
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerStatus:
-    """What every program answers. Only who it is must be there: a media worker of another version is understood."""
+    """The status of every program. Only its identity is required, so that other versions are understood."""
 
     owner: str
     generation: int
@@ -29,7 +29,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureStatus(WorkerStatus):
-    """Totals count every part, also those of earlier generations."""
+    """Totals include every part, also those of earlier generations."""
 
     signal: bool = False
     seconds: float = 0.0
@@ -74,7 +74,7 @@ class OutputStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class PlayoutStatus(WorkerStatus):
-    """`rundown` is the version of the list it plays."""
+    """`rundown` is the version of the current list."""
 
     rundown: str = ""
     item: ItemOnAir | None = None
@@ -99,17 +99,17 @@ KINDS: dict[str, type[WorkerStatus]] = {"capture": CaptureStatus, "playout": Pla
 
 
 def kind_of(program: str) -> type[WorkerStatus]:
-    """The status a program of that name answers."""
+    """The status type of that program."""
     return KINDS.get(program, WorkerStatus)
 
 
 def final_line(status: WorkerStatus) -> str:
-    """The last line a media worker prints."""
+    """The last line that a media worker prints."""
     return json.dumps({FINAL: codec.message(status)})
 
 
 def read_final(kind: type[S], line: str) -> S:
-    """Raises WireError: the line is another one."""
+    """Raises WireError if it is another kind of line."""
     raw = codec.parse_object(line)
     if FINAL not in raw:
         raise codec.WireError(f"{FINAL} is missing")

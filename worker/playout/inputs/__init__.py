@@ -1,1 +1,1 @@
-"""Items on their way in: opened, decoded, placed in time."""
+"""The inputs of a channel: items are opened, decoded and placed in time."""

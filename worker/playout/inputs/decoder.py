@@ -1,12 +1,10 @@
-"""One item on its way in: an ffmpeg that turns whatever it is into frames and sound of the channel's format.
+"""Decodes one item with ffmpeg into frames and sound of the channel's format, and buffers them.
 
-It decodes ahead until its buffer is full and then waits; the director takes frame after frame, and with each the sound
-that belongs to it. Sound is placed by its own time: what comes late is left out, what is missing is silence, so a
-starved or badly mixed file never drifts.
+ffmpeg decodes ahead until the buffer is full and then waits. The director takes one frame at a time with its sound.
+Sound is placed by its own time: late sound is dropped and missing sound is silence, so a badly mixed file never drifts.
 """
 
 import contextlib
-import os
 import subprocess
 import threading
 import time
@@ -14,21 +12,19 @@ from collections import deque
 from typing import IO
 
 from worker.media.ffmpeg import Binary
-from worker.media.sandbox import Cage
 from worker.playout.inputs.decoder_process import (
     FIRST_PICTURE,
     FIRST_SOUND,
     Feed,
     Taken,
-    command_for,
     explain,
     feed_stdin,
+    open_process,
     says_no_stream,
-    start_ffmpeg,
 )
 from worker.playout.inputs.sound import Sound
 from worker.playout.picture import SAMPLE_BYTES
-from worker.playout.pipes import fill, widen
+from worker.playout.pipes import fill
 from worker.process.redaction import redact
 from worker.wire.picture import SAMPLE_RATE, Format
 
@@ -36,19 +32,19 @@ BUFFER_BYTES = 64 * 1024 * 1024
 LEAST_FRAMES, MOST_FRAMES = 12, 60
 AUDIO_BYTES = 60 * SAMPLE_RATE * SAMPLE_BYTES
 READY_FRAMES = 4
-# Sound may begin later than the picture; this long a ready picture waits to learn when.
+# Sound may begin later than the picture. A ready picture waits this long to learn when.
 SOUND_PATIENCE_SECONDS = 0.4
-# Sound may also lie behind the picture it belongs to: a second in fragmented files, as much in what encoders send. So
-# much picture is held until its sound is there.
+# Sound may also arrive after its picture: up to a second later in fragmented files and in encoders' streams. This much
+# picture is held until its sound is there.
 SKEW_SECONDS = 1.6
-# Beyond the sound that is there, a live source holds so many frames at most.
+# The most frames that a live source holds beyond the sound it has.
 LIVE_FRAMES = 20
-# Should nothing of that be understood: after so long picture and sound are taken to begin together.
+# If ffmpeg never says when they begin, picture and sound count as beginning together after this time.
 UNSAID_SECONDS = 1.0
 
 
 class Decoder:
-    """Create it from the main thread: the kernel ends its ffmpeg with that thread."""
+    """Create it on the main thread: the kernel ends its ffmpeg when that thread ends."""
 
     def __init__(
         self,
@@ -79,36 +75,20 @@ class Decoder:
         self._open = set(streams)
         self._is_closed = False
         self._is_placed = False
-        self._is_heard = False  # it has said its last word
+        self._is_heard = False  # its stderr is read to the end
         self._changed = threading.Condition()
         self._spawn(binary, offset_seconds)
 
     def _spawn(self, binary: Binary, offset_seconds: float) -> None:
-        cage = None if self.feed.reads is None else Cage(reads=self.feed.reads, runs=binary.path)
-        pipes = {each: os.pipe() for each in self.streams}
-        for read, _ in pipes.values():
-            widen(read)
-        writing = {each: write for each, (_, write) in pipes.items()}
-        command = command_for(binary, self.feed, self.picture, writing, offset_seconds)
-        try:
-            self.process = start_ffmpeg(binary, command, cage, list(writing.values()))
-        except BaseException:
-            for read, _ in pipes.values():
-                os.close(read)
-            raise
-        finally:
-            if cage is not None:
-                cage.close()
-            for write in writing.values():
-                os.close(write)
+        self.process, pipes = open_process(binary, self.feed, self.picture, self.streams, offset_seconds)
         readers = {"v": self._read_frames, "a": self._read_sound}
-        threads = [threading.Thread(target=readers[each], args=[read]) for each, (read, _) in pipes.items()]
+        threads = [threading.Thread(target=readers[each], args=[read]) for each, read in pipes.items()]
         self._threads = [*threads, threading.Thread(target=self._listen), threading.Thread(target=self._feed)]
         for thread in self._threads:
             thread.daemon = True
             thread.start()
 
-    # --- what the director asks -------------------------------------------------------------------------------------
+    # --- for the director -------------------------------------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
@@ -116,13 +96,13 @@ class Decoder:
 
     @property
     def is_ready(self) -> bool:
-        """It can go on air this very frame."""
+        """It can go on air with the next frame."""
         with self._changed:
             if "v" not in self.streams:
                 return len(self._sound.data) > 0 or "a" not in self._open
             if not self._frames:
                 return False
-            if self._first_picture is None and not self._is_unsaid():
+            if self._first_picture is None and not self._assume_start_times():
                 return False
             if len(self._frames) < READY_FRAMES and "v" in self._open:
                 return False
@@ -134,13 +114,13 @@ class Decoder:
             patience = SKEW_SECONDS if self.feed.is_live else SOUND_PATIENCE_SECONDS
             if time.monotonic() - self._ready_since <= patience:
                 return False
-            if self._first_sound is None and self._sound.data:  # rather a little off than a clip without its sound
+            if self._first_sound is None and self._sound.data:  # slightly wrong timing is better than no sound
                 self._first_sound = self._first_picture
                 self._place_sound()
             return True
 
-    def _is_unsaid(self) -> bool:
-        """There are pictures, but no word of when the first one is. Rather a guess than a clip that is passed over."""
+    def _assume_start_times(self) -> bool:
+        """After UNSAID_SECONDS without start times from ffmpeg, assume 0. A guess is better than a skipped clip."""
         if self._first_frame_at is None or time.monotonic() - self._first_frame_at < UNSAID_SECONDS:
             return False
         self._first_picture = 0.0
@@ -150,7 +130,7 @@ class Decoder:
 
     @property
     def has_failed(self) -> bool:
-        """It ended and never gave anything."""
+        """It ended without any frame or sound."""
         with self._changed:
             nothing = not self.frames_read and not self._sound.data and not self._sound.clock
             return nothing and not self._open and self._is_heard
@@ -162,7 +142,7 @@ class Decoder:
 
     @property
     def lacks_a_stream(self) -> bool:
-        """It has no sound, or no picture; with what it has it can be opened again."""
+        """The item has no sound or no picture. It can be opened again with the stream it has."""
         if self.streams != "av" or not self.has_failed:
             return False
         return says_no_stream(self.said)
@@ -173,37 +153,37 @@ class Decoder:
 
     @property
     def is_overfull(self) -> bool:
-        """A live source that waits for its turn, or runs ahead of our clock, has more than is good."""
+        """A live source that waits for its start, or runs faster than our clock, has too many frames."""
         return self.buffered > LIVE_FRAMES + self._skew_frames()
 
     def catch_up(self) -> None:
-        """Back to what a live source needs."""
+        """Drop frames down to what a live source needs."""
         self.drop(self.buffered - LIVE_FRAMES // 2 - self._skew_frames())
 
     def _skew_frames(self) -> int:
-        """How many frames have come whose sound has not."""
+        """The number of buffered frames whose sound is not there yet."""
         with self._changed:
             most, ahead = self.picture.frames_in(SKEW_SECONDS), self._sound.ahead
             if "a" not in self._open or "v" not in self.streams:
                 return 0
-            if ahead is None:  # not heard of yet; a source that stays silent is not waited for
+            if ahead is None:  # no sound yet; a source without sound is not waited for
                 is_new = self._first_frame_at is None or time.monotonic() - self._first_frame_at < 2 * SKEW_SECONDS
                 return most if is_new else 0
             return max(0, min(most, len(self._frames) - self.picture.frames_in(ahead / SAMPLE_RATE)))
 
     def _lacks_sound(self) -> bool:
-        """What comes next has no sound yet, and may still get it."""
+        """The next frames have no sound yet, and it may still come."""
         if "a" not in self._open:
             return False
         ahead = self._sound.ahead
         return ahead is None or ahead < READY_FRAMES * self.picture.samples_of(0)
 
     def _limit(self) -> int:
-        """So many frames are decoded ahead. A full picture pipe would keep ffmpeg from reading the sound, too."""
+        """How many frames are decoded ahead. A full picture pipe would stop ffmpeg from reading the sound."""
         return self._most_skewed if self.feed.is_live or self._lacks_sound() else self._most
 
     def idle_seconds(self) -> float:
-        """How long nothing has come out of it."""
+        """Seconds since the last frame or sound."""
         return time.monotonic() - self.changed_at
 
     def words(self) -> str:
@@ -223,9 +203,9 @@ class Decoder:
             return Taken(frame, sound)
 
     def drop(self, frames: int) -> None:
-        """Leave out up to so many frames with their sound: a live source that runs ahead of our clock."""
+        """Drop up to this many frames with their sound, for a live source that runs faster than our clock."""
         for _ in range(frames):
-            # Of 29.97 frames a second, not every one has as many samples as the other.
+            # At 29.97 frames a second, frames have different numbers of samples.
             if self.buffered <= READY_FRAMES or self.take(self.picture.samples_of(self._dropped)).frame is None:
                 return
             self._dropped += 1
@@ -265,7 +245,7 @@ class Decoder:
             self._changed.notify_all()
 
     def _place_sound(self) -> None:
-        """As soon as both beginnings are known: where on the picture's time line the sound begins."""
+        """Once both start times are known, set where the sound begins on the picture's time line."""
         if self._sound.starts_at is not None or self._first_sound is None:
             return
         if "v" not in self.streams:
@@ -283,7 +263,7 @@ class Decoder:
         for raw in stderr:
             is_info = b"showinfo" in raw or b" pts_time:" in raw
             if is_info and self._is_placed:
-                continue  # a line per frame, of which only the first was wanted
+                continue  # ffmpeg prints one line per frame; only the first matters
             line = raw.decode(errors="replace").rstrip()
             picture, sound = FIRST_PICTURE.search(line), FIRST_SOUND.search(line)
             if picture or sound:
@@ -301,14 +281,14 @@ class Decoder:
         feed_stdin(self.process, self.feed, lambda: self._is_closed)
 
     def end(self) -> None:
-        """Nothing more of it is wanted. From the main thread."""
+        """Kill ffmpeg and drop the buffer. Call it on the main thread."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
         if self.is_running:
-            self.process.kill()  # nothing it writes is kept
+            self.process.kill()  # its output is not kept
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(1)  # one that the kernel does not let go is not worth waiting for
+            self.process.wait(1)  # a process that the kernel does not release must not block us
         for thread in self._threads:
             thread.join(timeout=0.5)
         self._frames.clear()

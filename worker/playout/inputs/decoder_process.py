@@ -1,4 +1,4 @@
-"""The ffmpeg of one item: how it is opened, its command line with the filters that bring it to the channel's format."""
+"""Starts the ffmpeg of one item, with the filters that convert it to the channel's format."""
 
 import contextlib
 import os
@@ -11,14 +11,14 @@ from pathlib import Path
 
 from worker.media.ffmpeg import Binary, words_of
 from worker.media.sandbox import Cage
+from worker.playout.pipes import widen
 from worker.process.parent_death import die_with
 from worker.wire.picture import SAMPLE_RATE, Format
 
-# What showinfo and ashowinfo print of their first frame. By their words, not by the name in front: picture and sound
-# are filtered on threads of their own, and a line that begins while another is not ended has no name in front.
+# What showinfo and ashowinfo print about their first frame. The name in front is not matched: picture and sound
+# are filtered on separate threads, and a line that begins before another one ended lacks the name.
 _FIRST = r"n: *0 pts: *\S+ +pts_time: ?(-?[\d.]+(?:e[-+]?\d+)?)(?:(?!n: *\d+ pts:).)*? %s:"
 FIRST_PICTURE, FIRST_SOUND = re.compile(_FIRST % "iskey"), re.compile(_FIRST % "channels")
-
 
 NOTHING_CAME = "Output file is empty"
 NO_STREAM = ("does not contain any stream", "matches no streams")
@@ -26,21 +26,21 @@ NO_STREAM = ("does not contain any stream", "matches no streams")
 
 @dataclass(frozen=True)
 class Feed:
-    """How to open it: arguments up to and including -i, what goes in on stdin, and which files it may see."""
+    """How to open an item: arguments up to and including -i, the data for stdin, and the files ffmpeg may read."""
 
     arguments: Sequence[str]
     stdin: bytes | Callable[[], Iterable[bytes]] = b""
-    reads: Sequence[Path] | None = None  # None: a network source, not caged
+    reads: Sequence[Path] | None = None  # None: a network source, not sandboxed
     is_live: bool = False
     # Picture and sound in one input, or (the test pattern) in two.
     sound_input: int = 0
-    # By the file's own time: what is before is left out. (Seeking in a pipe gives nothing in some formats.)
+    # Drop everything before this time of the file. (Seeking in a pipe returns nothing in some formats.)
     begins_at: float | None = None
 
 
 @dataclass(frozen=True)
 class Taken:
-    """One tick's worth. `frame` None: nothing there yet, or, with `is_end`, nothing more."""
+    """The frame and sound of one tick. `frame` None: nothing yet, or with `is_end` the end of the item."""
 
     frame: bytearray | None
     sound: bytes
@@ -60,7 +60,7 @@ def _outputs(feed: Feed, picture: Format, fds: dict[str, int]) -> list[str]:
     arguments: list[str] = []
     if "v" in fds:
         fit = f"scale=w='max(2,trunc(min({width},{height}*dar)/2)*2)':h='max(2,trunc(min({height},{width}/dar)/2)*2)'"
-        # showinfo tells when the first frame is; not beside the chain: a second sink would hold up live sources.
+        # showinfo prints the time of the first frame. It is part of the chain: a second sink would delay live sources.
         chain = f"{_cut(feed, '')}showinfo=checksum=0,yadif=deint=interlaced,fps={rate},{fit},"
         chain += f"pad={width}:{height}:(ow-iw)/2:(oh-ih)/2,setsar=1,format=yuv420p"
         arguments += [
@@ -83,13 +83,38 @@ def _outputs(feed: Feed, picture: Format, fds: dict[str, int]) -> list[str]:
 
 
 def _cut(feed: Feed, kind: str) -> str:
-    """From there on, and counted from there: showinfo tells large times in six digits only."""
+    """Start at that time and count from it: showinfo prints large times with six digits only."""
     at = feed.begins_at
     return "" if at is None else f"{kind}trim=start={at:.6f},{kind}setpts=PTS-{at:.6f}/TB,"
 
 
+def open_process(
+    binary: Binary, feed: Feed, picture: Format, streams: str, offset_seconds: float
+) -> tuple["subprocess.Popen[bytes]", dict[str, int]]:
+    """The running ffmpeg and the pipe to read each stream from: "v" for the picture, "a" for the sound."""
+    cage = None if feed.reads is None else Cage(reads=feed.reads, runs=binary.path)
+    pipes = {each: os.pipe() for each in streams}
+    reading = {each: read for each, (read, _) in pipes.items()}
+    writing = {each: write for each, (_, write) in pipes.items()}
+    for read in reading.values():
+        widen(read)
+    command = command_for(binary, feed, picture, writing, offset_seconds)
+    try:
+        process = start_ffmpeg(binary, command, cage, list(writing.values()))
+    except BaseException:
+        for read in reading.values():
+            os.close(read)
+        raise
+    finally:
+        if cage is not None:
+            cage.close()
+        for write in writing.values():
+            os.close(write)
+    return process, reading
+
+
 def start_ffmpeg(binary: Binary, command: list[str], cage: Cage | None, fds: list[int]) -> "subprocess.Popen[bytes]":
-    """From the main thread: the kernel ends it with that thread."""
+    """Call it on the main thread: the kernel ends ffmpeg when that thread ends."""
     parent = os.getpid()
 
     def in_child() -> None:
@@ -109,9 +134,9 @@ def start_ffmpeg(binary: Binary, command: list[str], cage: Cage | None, fds: lis
 
 
 def feed_stdin(process: "subprocess.Popen[bytes]", feed: Feed, is_closed: Callable[[], bool]) -> None:
-    """Until everything is written, it has ended, or nothing more of it is wanted."""
+    """Write everything, until ffmpeg ends or the decoder is closed."""
     assert process.stdin is not None
-    with contextlib.suppress(OSError):  # it ended; its exit code tells why
+    with contextlib.suppress(OSError):  # ffmpeg ended; its exit code says why
         for piece in [feed.stdin] if isinstance(feed.stdin, bytes) else feed.stdin():
             if is_closed():
                 break
@@ -121,12 +146,12 @@ def feed_stdin(process: "subprocess.Popen[bytes]", feed: Feed, is_closed: Callab
 
 
 def explain(said: Iterable[str]) -> str:
-    """The end of what ffmpeg printed, or what it means."""
+    """The last lines that ffmpeg printed, or what they mean."""
     words = words_of(list(said))
-    # It was opened and sought in without a complaint.
-    return "there is no picture from its in point on" if NOTHING_CAME in words else words
+    # ffmpeg opens the file and seeks beyond its end without an error.
+    return "there is no picture after its in point" if NOTHING_CAME in words else words
 
 
 def says_no_stream(said: Iterable[str]) -> bool:
-    """It has no sound, or no picture."""
+    """ffmpeg reported that the item has no sound or no picture."""
     return any(words in line for line in list(said) for words in NO_STREAM)

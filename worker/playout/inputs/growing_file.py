@@ -1,8 +1,8 @@
-"""Where to enter a file that is still being written, so that its first picture is the one asked for.
+"""Finds where to start reading a file that is still being written, so that the first picture is the wanted one.
 
-Whoever begins in the middle needs what stands at the head of the file (the tables of a transport stream, the boxes
-before the first fragment of an MP4) and then everything from a key frame on. That one is found by halving: a
-recording of a day is entered as fast as one of a minute.
+Reading from the middle needs the head of the file (the tables of a transport stream, the boxes before the first
+fragment of an MP4) and then everything from a key frame on. The key frame is found by binary search, so that a
+recording of a day opens as fast as one of a minute.
 """
 
 import time
@@ -13,22 +13,22 @@ from typing import BinaryIO, Protocol
 
 PACKET = 188
 TICKS = 90_000
-ROUND_SECONDS = (1 << 33) / TICKS  # the clock of a transport stream begins again after a day and a bit
+ROUND_SECONDS = (1 << 33) / TICKS  # after this time (26.5 hours) the clock of a transport stream wraps around
 WINDOW_BYTES = PACKET * 4096
-# A key frame comes at the latest after so much.
+# A key frame comes within this many bytes.
 KEY_WITHIN_BYTES = 64 * 1024 * 1024
-# Several sounds may come before the first picture.
+# Several audio packets may come before the first picture.
 HEAD_BYTES, LONGEST_HEAD_BYTES = PACKET * 5577, PACKET * 5577 * 16
 FRAGMENT_BYTES = 4 * 1024 * 1024
-# So near, keys are looked at one after the other.
+# Within this distance, key frames are checked one by one.
 NEAR_BYTES = 2 * 1024 * 1024
-# On storage that is slow: rather a little early than a channel that opens nothing else meanwhile.
+# The search ends after this time. On slow storage an early start is better than a channel that opens nothing else.
 LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class Key:
-    """A place to begin, the time the file gives its picture, and how much of picture is known from there on."""
+    """A key frame: its place, its time in the file, and the known length of the picture from there on."""
 
     offset: int
     seconds: float
@@ -37,7 +37,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Entry:
-    """Send `head`, then the file from `start`; the picture asked for is the one of the file's own time `at`."""
+    """Send `head`, then the file from `start`; the wanted picture is at the time `at` of the file."""
 
     head: bytes
     start: int
@@ -46,19 +46,19 @@ class Entry:
 
 class _Container(Protocol):
     head: bytes
-    round_seconds: float  # after which its clock begins again; 0: never
+    round_seconds: float  # after which its clock wraps around; 0: never
 
     def next_key(self, offset: int) -> Key | None:
-        """The first at or after this place."""
+        """The first key frame at or after this place."""
 
     def newest(self, last: Key) -> float:
-        """The time of the newest picture; `last` is the last key."""
+        """The time of the newest picture; `last` is the last key frame."""
 
 
 def find_entry(path: Path, seconds: float, length: float = 0.0) -> Entry | None:
-    """For the picture `seconds` after the first one, or the last key if there is no such picture yet.
+    """The entry for the picture `seconds` after the first one, or the last key frame if it is not recorded yet.
 
-    `length` is about how long the file is, for one in which time stamps come twice. None: it has no places to begin.
+    `length` is the approximate length of the file, for files whose clock wraps around. None: there is no key frame.
     """
     until = time.monotonic() + LOOK_SECONDS
     with path.open("rb") as file:
@@ -93,16 +93,16 @@ def find_entry(path: Path, seconds: float, length: float = 0.0) -> Entry | None:
             best = key
         ahead = seconds - since_first(best)
         if last and ahead > (container.newest(best) - best.seconds) % (container.round_seconds or 1e9):
-            ahead = 0.0  # it is not recorded yet: the newest there is
+            ahead = 0.0  # it is not recorded yet: start with the newest
         at = best.seconds + ahead
-        # Within the last minute before the clock begins again, ffmpeg counts up to that moment from below zero.
+        # In the last minute before the clock wraps around, ffmpeg uses negative times.
         is_below = bool(container.round_seconds) and best.seconds > container.round_seconds - 60
         return Entry(container.head, best.offset, at - container.round_seconds if is_below else at)
 
 
 @dataclass(frozen=True)
 class _Start:
-    """A packet that begins a picture or a piece of sound."""
+    """A packet that begins a frame of picture or sound."""
 
     at: int
     pid: int
@@ -116,7 +116,7 @@ class _Start:
 
 
 class Transport:
-    """MPEG-TS as our recorder writes it: packets in step, key frames marked as places to begin."""
+    """MPEG-TS as our recorder writes it: aligned packets, key frames marked as random access points."""
 
     round_seconds = ROUND_SECONDS
 
@@ -150,7 +150,7 @@ class Transport:
         found = last.seconds
         while data := self._file.read(WINDOW_BYTES):
             mine = [start.ticks / TICKS for start in _starts(data) if start.pid == self._pid]
-            # By how far it is from the key, not by its number: the clock may begin again in between.
+            # Compare the distance from the key frame, not the time: the clock may wrap around in between.
             found = max([found, *mine], key=lambda each: (each - last.seconds + 60) % ROUND_SECONDS)
         return found
 
@@ -199,7 +199,7 @@ class Fragments:
             if at is None:
                 if len(data) < WINDOW_BYTES:
                     return None
-                offset += len(data) - 16  # its first words may be cut in two
+                offset += len(data) - 16  # the start of a fragment may be cut in two
                 continue
             key = self._key(offset + at, int.from_bytes(data[at : at + 4], "big"))
             if key is not None:
@@ -211,7 +211,7 @@ class Fragments:
         return last.seconds + last.lasts
 
     def _key(self, offset: int, size: int) -> Key | None:
-        """The fragment there, by the track of the picture; none if it is not whole yet."""
+        """The fragment at that place, by the picture's track; None if it is not complete yet."""
         self._file.seek(offset)
         fragment = self._file.read(size) if size <= FRAGMENT_BYTES else b""
         if len(fragment) < size:
@@ -230,7 +230,7 @@ class Fragments:
 
 
 def _run(run: bytes, head: bytes) -> tuple[int, int]:
-    """How much later than it is decoded the first sample is shown, and how long all of them last, in ticks."""
+    """How much later than decoded the first sample is shown, and how long all samples last, in ticks."""
     if len(run) < 8:
         return 0, 0
     flags, count = int.from_bytes(run[1:4], "big"), int.from_bytes(run[4:8], "big")
@@ -255,7 +255,7 @@ def _default_duration(head: bytes) -> int:
 
 
 def _find_fragment(data: bytes, at: int) -> int | None:
-    """By the words every fragment begins with; they are not met by chance twelve bytes apart."""
+    """Find the box names that every fragment begins with. By chance they do not occur so close together."""
     while (found := data.find(b"moof", at)) >= 0:
         if found >= 4 and data[found + 8 : found + 12] == b"mfhd":
             return found - 4
@@ -264,7 +264,7 @@ def _find_fragment(data: bytes, at: int) -> int | None:
 
 
 def _boxes(data: bytes, at: int, end: int) -> Iterator[tuple[bytes, int, int]]:
-    """Name, and where its content begins and ends."""
+    """The name of each box, and where its content begins and ends."""
     while at + 8 <= end:
         size = int.from_bytes(data[at : at + 4], "big")
         if size < 8:
@@ -280,7 +280,7 @@ def _inside(data: bytes, begin: int, end: int, *path: bytes) -> tuple[int, int]:
 
 
 def _track(data: bytes, begin: int, end: int) -> tuple[bytes, bytes, int]:
-    """What it carries, its number as it is written, and the ticks of its second."""
+    """The track's type, its number as stored, and its ticks per second."""
     header, _ = _inside(data, begin, end, b"tkhd")
     clock, _ = _inside(data, begin, end, b"mdia", b"mdhd")
     handler, _ = _inside(data, begin, end, b"mdia", b"hdlr")

@@ -1,4 +1,4 @@
-"""How an item is opened: files in a cage, growing recordings followed, live sources as a recorder opens them."""
+"""How an item is opened: files in a sandbox, growing recordings by following them, live sources like in a recorder."""
 
 import subprocess
 import time
@@ -18,21 +18,21 @@ from worker.wire.recording import RecordingJournal
 
 PIECE_BYTES = 188 * 256
 FOLLOW_SECONDS = 0.1
-# A recording that has stopped growing without a word is over after this long.
+# A recording that stopped growing without an end in its journal counts as over after this time.
 GROWN_SECONDS = 20.0
-# Live things are not studied for long before they are shown.
+# Live sources are analysed only briefly before they are shown.
 QUICK = ("-probesize", "1000000", "-analyzeduration", "1500000", "-fpsprobesize", "0")
 QUICK_OPTIONS = {"probesize": "1000000", "analyzeduration": "1500000", "fpsprobesize": "0"}
 KNOWN = ("-protocol_whitelist", PROTOCOLS, "-format_whitelist", FORMATS)
 
 
 class CannotOpen(Exception):
-    """It is not there, or not what it should be; the text is for a person."""
+    """The item is missing or has the wrong format. The text is for people."""
 
 
 @dataclass(frozen=True)
 class Growing:
-    """What the journal beside a recording says of its parts."""
+    """The parts of a recording, from its journal."""
 
     files: tuple[Path, ...]
     lengths: tuple[float, ...]
@@ -44,12 +44,12 @@ class Growing:
 
 
 def feed_of(item: Item, binary: Binary, *, is_endless: bool = False) -> Feed:
-    """For an asset, once or again and again, or a live source. Raises CannotOpen."""
+    """For an asset (in a loop if `is_endless`) or a live source. Raises CannotOpen."""
     if item.kind == "live":
         return _live_feed(item, binary)
     path = item.file
     if path is None or not path.is_file():
-        raise CannotOpen(f"the file {path.name} is not there" if path else "it has no file")
+        raise CannotOpen(f"the file {path.name} is missing" if path else "it has no file")
     if not path.stat().st_size:
         raise CannotOpen(f"the file {path.name} is empty")
     endless = ["-stream_loop", "-1"] if is_endless else []
@@ -57,21 +57,21 @@ def feed_of(item: Item, binary: Binary, *, is_endless: bool = False) -> Feed:
 
 
 def follow_feed(path: Path, is_over: Callable[[], bool], seconds: float, length: float) -> tuple[Feed, float]:
-    """A file that grows, from `seconds` on: read by us as it comes. Also how far ffmpeg has to seek by itself.
+    """A growing file from `seconds` on, and how far ffmpeg has to seek by itself.
 
-    (ffmpeg's own way of following a file first looks for its end, which never comes.)
+    We read the file and pipe it to ffmpeg. ffmpeg's own `follow` option first looks for the end, which never comes.
     """
     arguments = ["-protocol_whitelist", "pipe", "-format_whitelist", FORMATS, *QUICK, "-i", "pipe:0"]
     entry = find_entry(path, seconds, length) if seconds > 0 else None
     follower = Follower(path, entry, is_over)
     feed = Feed(arguments, stdin=follower.pieces, reads=[], begins_at=entry.at if entry is not None else None)
-    # An MP4 without a place to begin has not even one fragment yet, and cannot be sought in: from its beginning.
+    # An MP4 without a key frame has no fragment yet and is not seekable: start at its beginning.
     can_seek = entry is None and path.suffix == ".ts"
     return feed, seconds if can_seek else 0.0
 
 
 class Follower:
-    """Reads a file to its end, and on as it grows, until it is over."""
+    """Reads a file while it grows, until the recording is over."""
 
     def __init__(self, path: Path, entry: Entry | None, is_over: Callable[[], bool]) -> None:
         self.path, self.entry, self.is_over = path, entry, is_over
@@ -83,7 +83,7 @@ class Follower:
                 yield self.entry.head
                 file.seek(self.entry.start)
             while True:
-                was_over = self.is_over()  # asked before reading: what was written until then is read
+                was_over = self.is_over()  # checked before reading, so that everything written before is read
                 if piece := file.read(PIECE_BYTES):
                     silent_since = time.monotonic()
                     yield piece
@@ -110,7 +110,7 @@ def _live_feed(item: Item, binary: Binary) -> Feed:
 
 
 def read_growing(item: Item) -> Growing:
-    """The parts of a recording as they are now. Raises CannotOpen."""
+    """The current parts of a recording. Raises CannotOpen."""
     assert item.journal is not None
     try:
         stored = codec.loads(RecordingJournal, item.journal.read_bytes())
@@ -123,7 +123,7 @@ def read_growing(item: Item) -> Growing:
 
 
 def place_in(growing: Growing, seconds: float) -> tuple[int, float]:
-    """In which part, and how far into it, `seconds` of the recording are."""
+    """The part and the offset in it for `seconds` of the recording."""
     for index, length in enumerate(growing.lengths):
         if seconds < length or index == len(growing.lengths) - 1:
             return index, seconds

@@ -1,4 +1,4 @@
-"""The sound of one item, by its place on the item's own time line: late is left out, missing is silence."""
+"""The sound of one item, placed on the item's time line: late sound is dropped, missing sound is silence."""
 
 from dataclasses import dataclass, field
 
@@ -7,11 +7,11 @@ from worker.playout.picture import SAMPLE_BYTES
 
 @dataclass
 class Sound:
-    """Samples by their place on the item's own time line."""
+    """Samples on the item's time line."""
 
     data: bytearray = field(default_factory=bytearray)
-    starts_at: int | None = None  # where data[0] belongs, in samples from the first frame on; None: not known yet
-    clock: int = 0  # how much was taken
+    starts_at: int | None = None  # the place of data[0], in samples from the first frame; None: not known yet
+    clock: int = 0  # the number of samples taken
 
     def take(self, samples: int) -> bytes:
         out = bytearray(samples * SAMPLE_BYTES)
@@ -31,5 +31,5 @@ class Sound:
 
     @property
     def ahead(self) -> int | None:
-        """How many samples there are beyond what was taken; None as long as nobody knows where they belong."""
+        """How many samples are there beyond those taken; None while their place is not known."""
         return None if self.starts_at is None else self.starts_at + len(self.data) // SAMPLE_BYTES - self.clock

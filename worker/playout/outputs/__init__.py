@@ -1,1 +1,1 @@
-"""The channel on its way out: encoder, senders, DeckLink cards."""
+"""The outputs of a channel: the encoder, the senders and the DeckLink cards."""

@@ -1,4 +1,4 @@
-"""The ffmpeg arguments of each type of output: what to do with the channel's stream, and where to send it."""
+"""The ffmpeg arguments for each type of output."""
 
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -14,7 +14,7 @@ SEGMENT = ["-hls_time", "2", "-hls_list_size", "10", "-hls_flags", "delete_segme
 
 
 def arguments_for(output: Output, binary: Binary, bitrate: str) -> list[str]:
-    """What to do with the stream, and where to."""
+    """How to write the stream, and where to send it."""
     given = {**(srt_options(output.url, bitrate) if output.type == "srt" else {}), **output.options}
     options = [part for name, value in sorted(given.items()) for part in (f"-{name}", value)]
     if output.type in {"srt", "udp", "rtp", "rtmp"}:
@@ -30,13 +30,14 @@ def arguments_for(output: Output, binary: Binary, bitrate: str) -> list[str]:
     if output.type == "file":
         path.parent.mkdir(parents=True, exist_ok=True)
         return [*COPY, *STAMPS, "-f", "mpegts", str(unused(path))]
-    raise ConfigError(f"no way to send to {output.type}")
+    raise ConfigError(f"an output of type {output.type} cannot be sent")
 
 
 def srt_options(url: str, bitrate: str) -> dict[str, str]:
-    """SRT itself takes five seconds to notice that nobody is there any more. Its buffer is full long before that.
+    """Make SRT notice a lost receiver within about a second; by itself it takes five.
 
-    So the buffer is small (what the latency needs, and about a second more) and who cannot write for a second gives up.
+    The buffer is small (enough for the latency and about a second more), and a sender that cannot write for a second
+    gives up.
     """
     latency = float(dict(parse_qsl(urlsplit(url).query)).get("latency", "120000")) / 1e6
     size = bits_per_second(bitrate) / 8 * (2 * latency + 0.8)
@@ -49,13 +50,13 @@ def srt_options(url: str, bitrate: str) -> dict[str, str]:
 
 
 def bits_per_second(text: str) -> float:
-    """`800k`, `4M` or plain bits."""
+    """Reads `800k`, `4M` or a number of bits."""
     units = {"k": 1e3, "M": 1e6}
     return float(text[:-1]) * units[text[-1]] if text[-1] in units else float(text)
 
 
 def unused(path: Path) -> Path:
-    """A name no file has: what an earlier worker wrote is kept."""
+    """An unused file name, so that the file of an earlier media worker is kept."""
     candidate, number = path, 1
     while candidate.exists() and candidate.stat().st_size:
         number += 1

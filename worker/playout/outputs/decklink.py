@@ -1,4 +1,4 @@
-"""DeckLink cards: each takes the raw picture itself, through a process and a thread of its own."""
+"""DeckLink cards: each gets the raw picture through its own process and thread."""
 
 import subprocess
 import time
@@ -17,7 +17,7 @@ SETTLED_SECONDS = 10.0
 
 
 def list_sinks(binary: Binary) -> str:
-    """What this ffmpeg says of the DeckLink outputs it sees."""
+    """ffmpeg's list of DeckLink outputs."""
     command = [binary.path, "-hide_banner", "-sinks", "decklink"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=15, env=binary.environment(), check=False)
     return done.stdout + done.stderr
@@ -28,7 +28,7 @@ def decklink_outputs(output: Output, binary: Binary) -> list[str]:
     try:
         name = nth_decklink(list_sinks(binary), output.url)
     except subprocess.SubprocessError as error:
-        raise OSError("the devices cannot be listed") from error
+        raise OSError("ffmpeg cannot list the DeckLink devices") from error
     picture = ["-map", "0:v:0", "-map", "1:a:0", "-c:v", "wrapped_avframe", "-pix_fmt", "uyvy422"]
     return [*picture, "-c:a", "pcm_s16le", "-f", "decklink", name]
 
@@ -41,7 +41,7 @@ class Card(Tended):
         self._next_at = 0.0
 
     def put(self, frame: Data, sound: Data) -> None:
-        """From the pacer; never waits. A card that cannot keep up misses what it misses."""
+        """The pacer calls this; it never waits. A card that cannot keep up loses frames."""
         process = self._process
         if process is not None:
             process.put(frame, sound)
@@ -60,7 +60,7 @@ class Card(Tended):
                 self.error = ""
             return
         if process is not None:
-            self.error = process.words() if not process.is_running else "it took no more pictures"
+            self.error = process.words() if not process.is_running else "the card accepted no more frames"
             self._process = None
             process.end(0.0)
             self.restarts += 1

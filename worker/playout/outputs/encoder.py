@@ -1,4 +1,4 @@
-"""The one encoder of a channel: raw frames in, an MPEG transport stream out, for as long as the channel is on air."""
+"""The encoder of a channel: raw frames in, one MPEG transport stream out."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ STALL_SECONDS = 6.0
 
 
 def raw_inputs(picture: Format, video: int, sound: int) -> list[str]:
-    """Two pipes, nothing guessed: or ffmpeg waits for one while we wait for it to read the other."""
+    """Two pipes without probing. With probing, ffmpeg waits for one pipe while we wait for it to read the other."""
     plain = ["-probesize", "32", "-analyzeduration", "0", "-thread_queue_size", "64"]
     size = f"{picture.width}x{picture.height}"
     first = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", size, "-framerate", picture.rate_text]
@@ -33,20 +33,23 @@ def raw_inputs(picture: Format, video: int, sound: int) -> list[str]:
 
 
 def stream_outputs(config: ChannelSetup, begins_at: float) -> list[str]:
-    """A key frame every second: whoever tunes in, or comes back, has a picture within one."""
+    """One key frame per second, so that a receiver has a picture within a second."""
     gop = str(round(config.format.rate))
     arguments = ["-map", "0:v:0", "-map", "1:a:0", "-c:v", "libx264", "-preset", "veryfast", "-profile:v", "high"]
     arguments += ["-pix_fmt", "yuv420p", "-g", gop, "-keyint_min", gop, "-sc_threshold", "0", "-bf", "2"]
     arguments += ["-x264-params", "rc-lookahead=10:sync-lookahead=0:nal-hrd=vbr", "-b:v", config.video_bitrate]
     arguments += ["-maxrate", config.video_bitrate, "-bufsize", config.video_bitrate]
     arguments += ["-c:a", "aac", "-b:a", config.audio_bitrate, "-max_muxing_queue_size", "1024"]
-    # After a restart the time stamps go on where they were.
+    # After a restart the time stamps continue.
     arguments += ["-output_ts_offset", f"{begins_at:.6f}", "-muxdelay", "0", "-muxpreload", "0"]
     return [*arguments, "-f", "mpegts", "-mpegts_flags", "+initial_discontinuity", "-flush_packets", "1", "pipe:1"]
 
 
 class RawProcess:
-    """An ffmpeg that takes raw frames through two pipes: the encoder, or a card. Made by the main thread."""
+    """An ffmpeg that reads raw frames from two pipes: the encoder, or a card.
+
+    The thread that creates it must stay alive: the kernel ends ffmpeg with it.
+    """
 
     def __init__(self, binary: Binary, picture: Format, outputs: list[str], *, has_stream: bool) -> None:
         self.frames_in = 0
@@ -87,7 +90,7 @@ class RawProcess:
             thread.start()
 
     def put(self, frame: Data, sound: Data) -> bool:
-        """Both or neither, so that picture and sound stay together. False: it cannot keep up, or is gone."""
+        """Queue both or neither, so that picture and sound stay in sync. False: it cannot keep up, or has ended."""
         if not self._video.has_room(len(frame)) or not self._sound.has_room(len(sound)):
             return False
         self._video.put(frame)
@@ -101,7 +104,7 @@ class RawProcess:
 
     @property
     def is_stuck(self) -> bool:
-        """Fed, and nothing comes out."""
+        """It gets frames, but no output comes out."""
         return self.frames_in > self.frames_out and time.monotonic() - self.moved_at > STALL_SECONDS
 
     def words(self) -> str:
@@ -124,7 +127,7 @@ class RawProcess:
             self.said.append(raw.decode(errors="replace").rstrip())
 
     def end(self, grace_seconds: float = 2.0) -> None:
-        """Let it send what it has, then be gone."""
+        """Let it finish, and kill it after the grace time."""
         self._video.close()
         self._sound.close()
         try:
@@ -140,7 +143,7 @@ class RawProcess:
 
 
 class Encoder(RawProcess):
-    """`on_stream` is told every piece of the transport stream, on a thread of its own."""
+    """`on_stream` gets every piece of the transport stream, on a separate thread."""
 
     def __init__(
         self, binary: Binary, config: ChannelSetup, begins_at: float, on_stream: Callable[[bytes], None]

@@ -1,6 +1,6 @@
-"""The channel's stream on its way from the encoder to the outputs: whole packets, to each its own copy.
+"""Copies the channel's stream from the encoder to every output, in whole packets.
 
-An output that comes or comes back gets what it needs at once: the tables and everything since the last key frame.
+An output that joins first gets the tables and everything since the last key frame, so that it has a picture at once.
 """
 
 import threading
@@ -22,7 +22,7 @@ class Fan:
         self._takers: list[Callable[[bytes], object]] = []
 
     def put(self, piece: bytes) -> None:
-        """From the encoder, in any pieces."""
+        """Takes pieces of any size from the encoder."""
         data = self._rest + piece
         whole = len(data) // PACKET * PACKET
         self._rest = data[whole:]
@@ -36,7 +36,7 @@ class Fan:
                 take(packets)
 
     def join(self, take: Callable[[bytes], object]) -> None:
-        """`take` gets everything from the last key frame on; it must not wait."""
+        """`take` gets everything from the last key frame on. It must not block."""
         with self._lock:
             head = b"".join(self._tables[pid] for pid in TABLES if pid in self._tables)
             if head and self._recent:
@@ -51,7 +51,7 @@ class Fan:
                 self._takers.remove(take)
 
     def forget(self) -> None:
-        """Another encoder begins."""
+        """A new encoder starts."""
         with self._lock:
             self._rest = b""
             self._recent, self._held = [], 0

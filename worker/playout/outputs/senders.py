@@ -1,8 +1,8 @@
-"""Outputs: each a small ffmpeg that carries the channel's stream somewhere, on its own and again and again.
+"""The senders: for each output, a small ffmpeg that sends the channel's stream.
 
-One that fails, hangs or is refused never touches the encoder or another output: it misses what it misses, and is
-started anew, by a thread of its own. Addresses without secrets stand in the command line; secrets go in through a file
-descriptor, as a preset.
+A sender that fails, hangs or is refused never affects the encoder or another output. It loses some of the stream, and
+its own thread restarts it. The command line contains addresses without secrets; secrets are passed as a preset through
+a file descriptor.
 """
 
 import contextlib
@@ -32,23 +32,23 @@ from worker.wire.status import OutputStatus
 
 QUEUE_BYTES = 8 * 1024 * 1024
 RETRY_SECONDS = (0.5, 1.0, 1.0, 2.0)
-# It runs that long: whatever went wrong before is forgotten.
+# After running this long, earlier failures are forgotten.
 SETTLED_SECONDS = 10.0
 STALL_SECONDS = 4.0
 ROOM_SECONDS = 1.0
-# The stream is our own, its tables and a key frame come first. ffmpeg studies as much of it as it is allowed to, and
-# meanwhile nothing goes out.
+# Our stream starts with its tables and a key frame. ffmpeg analyses as much of it as it may, and sends nothing
+# meanwhile.
 STUDY_SECONDS = 0.3
 STREAM = ["-f", "mpegts", "-probesize", "1000000", "-analyzeduration", str(int(STUDY_SECONDS * 1e6))]
 STREAM += ["-fpsprobesize", "0", "-i", "pipe:0"]
-# Start, study, and at most a second and a half of calling (see srt_options).
+# Start, analysis, and at most a second and a half to connect (see srt_options).
 CONNECT_SECONDS = 3.0
-# What a pipe and an ffmpeg's own buffers hold.
+# The capacity of the pipe and of ffmpeg's own buffers.
 HELD_BYTES = 250_000
 
 
 class Sender(Tended):
-    """Fed from the encoder's thread."""
+    """The encoder's thread feeds it."""
 
     def __init__(self, binary: Binary, fan: Fan, key: str, kind: str, secrets: tuple[str, ...]) -> None:
         super().__init__(key, kind)
@@ -74,17 +74,17 @@ class Sender(Tended):
 
     @property
     def is_listener(self) -> bool:
-        """Somebody calls it, instead of it calling somebody."""
+        """It waits for a receiver to connect, instead of connecting to one."""
         return False
 
     @property
     def settling_seconds(self) -> float:
-        """One that lives longer has found its receiver."""
+        """A sender that runs longer than this has reached its receiver."""
         return 1.0
 
     @property
     def studied_bytes(self) -> float:
-        """What its ffmpeg takes before it opens its output."""
+        """How much ffmpeg reads before it opens its output."""
         return HELD_BYTES
 
     @property
@@ -102,7 +102,7 @@ class Sender(Tended):
         return replace(super().status(), bytes=self.bytes_sent + (pump.written if pump else 0))
 
     def tend(self) -> None:
-        """Start it, or start it again."""
+        """Start or restart the sender."""
         now = time.monotonic()
         if self._process is not None:
             if self._process.poll() is None and not self._is_stuck(now):
@@ -114,7 +114,7 @@ class Sender(Tended):
             self._spawn(now)
 
     def _is_stuck(self, now: float) -> bool:
-        """It takes nothing although there is something to send."""
+        """It accepts no data although there is data to send."""
         pump = self._pump
         if pump is None or pump.is_broken:
             return True
@@ -123,7 +123,7 @@ class Sender(Tended):
         return now - self._written_at > STALL_SECONDS
 
     def _waits_for_a_caller(self, pump: Pump) -> bool:
-        """It listens, and nobody has called yet: it takes what it needs to know the stream, and then nothing."""
+        """It listens and has no receiver yet: ffmpeg reads enough to know the stream, and then nothing."""
         return self.is_listener and pump.written < self.studied_bytes
 
     def _bury(self, now: float) -> None:
@@ -132,7 +132,7 @@ class Sender(Tended):
         assert pump is not None
         if process.poll() is None:
             process.kill()
-            self._said.append("it took nothing any more")
+            self._said.append("it accepted no more data")
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)
         self.fan.leave(pump.put)
@@ -208,7 +208,7 @@ class Sender(Tended):
 
 
 def _preset(secret: dict[str, str]) -> tuple[list[str], list[int]]:
-    """Options ffmpeg reads from a descriptor, because everybody may read its command line (S-05)."""
+    """Options that ffmpeg reads from a descriptor, because every user can read its command line (S-05)."""
     if not secret:
         return [], []
     read, write = os.pipe()
@@ -240,7 +240,7 @@ class OutputSender(Sender):
 
 
 class FileSender(OutputSender):
-    """Writes beside the recordings: it stops for want of room before they have to, and goes on when there is some."""
+    """Writes to the recordings' disk. It stops before they run out of space, and continues when there is more."""
 
     def __init__(
         self, binary: Binary, fan: Fan, output: Output, bitrate: str, secrets: tuple[str, ...], min_free_bytes: int
@@ -258,8 +258,8 @@ class FileSender(OutputSender):
         super().tend()
 
     def command(self) -> tuple[list[str], dict[str, str]]:
-        if words := self._lacking_room():
-            raise ConfigError(words)
+        if problem := self._lacking_room():
+            raise ConfigError(problem)
         return super().command()
 
     def _lacking_room(self) -> str:
@@ -267,11 +267,11 @@ class FileSender(OutputSender):
         free = free_bytes(folder)
         if free is None or free >= self.min_free_bytes:
             return ""
-        return f"only {free // (1024 * 1024)} MB are free: nothing is written until there is more room"
+        return f"only {free // (1024 * 1024)} MB are free: nothing is written until there is more space"
 
 
 class PreviewSender(Sender):
-    """The picture for people: a small HLS stream and a JPEG a second (P-02)."""
+    """The preview: a small HLS stream and one JPEG a second (P-02)."""
 
     def __init__(self, binary: Binary, fan: Fan, folder: Path) -> None:
         super().__init__(binary, fan, "preview", "preview", ())

@@ -1,4 +1,4 @@
-"""A thing that is kept going by a thread of its own: whatever it waits for, nobody else waits with it."""
+"""An output that its own thread keeps running, so that a slow output delays no other."""
 
 import contextlib
 import threading
@@ -12,7 +12,7 @@ AFTER_TROUBLE_SECONDS = 1.0
 
 
 class Tended(ABC):
-    """The thread also starts its processes: the kernel ends them with it (see `die_with`)."""
+    """The thread also starts the processes, and the kernel ends them when it ends (see `die_with`)."""
 
     def __init__(self, key: str, kind: str) -> None:
         self.key, self.kind = key, kind
@@ -23,11 +23,11 @@ class Tended(ABC):
 
     @abstractmethod
     def tend(self) -> None:
-        """One look: start it, or start it again."""
+        """Check once: start or restart it if needed."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Let it go, at the end of the channel."""
+        """End it, because the channel ends."""
 
     @property
     @abstractmethod
@@ -41,7 +41,7 @@ class Tended(ABC):
         self._thread.start()
 
     def end(self) -> None:
-        """Only asks; `join` waits. So all of them end at the same time."""
+        """Ask it to end; `join` waits. So all outputs end at the same time."""
         self._ends.set()
 
     def join(self, seconds: float) -> None:
@@ -52,9 +52,9 @@ class Tended(ABC):
         while not self._ends.wait(LOOK_SECONDS):
             try:
                 self.tend()
-            except Exception as error:  # noqa: BLE001  no processes, no memory: tried again, the channel goes on
+            except Exception as error:  # noqa: BLE001  no processes, no memory: try again, the channel continues
                 self.error = f"{type(error).__name__}: {error}"
-                print(f"{self.kind} {self.key}: {self.error}", flush=True)
+                print(f"An output failed. type={self.kind} key={self.key} error={self.error}", flush=True)
                 time.sleep(AFTER_TROUBLE_SECONDS)
         with contextlib.suppress(OSError):
             self.finish()
