@@ -4,17 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assets.delivery import deliveries, sending
+from assets.delivery import attempt, lifecycle
 from assets.files import checksums, probing
-from assets.files.decoding import NotDecoded
 from assets.files.locations import FILMSTRIP, POSTER, PROXY, FileGone, media_of, path_of
+from assets.files.sandboxed_ffmpeg import NotDecoded
 from assets.intake import import_run, imports, watch_folders
 from assets.library import gaps, retention
 from assets.models import Asset, AssetPart, AssetStep
 from assets.processing import measuring, products
 from assets.processing.steps import FIRST, StepOrder, complete, is_done_by, job_of
-from jobs.declared.declarations import MINOR, every, job
-from jobs.declared.run_context import Hopeless, RunContext
+from jobs.definitions.job_decorator import MINOR, every, job
+from jobs.definitions.run_context import Hopeless, RunContext
 from station.clock import database_now
 
 Kind = AssetStep.Kind
@@ -253,15 +253,15 @@ def watch(run: RunContext, order: watch_folders.WatchOrder) -> dict[str, Any]:
 
 # One attempt per run: the delivery counts its own attempts and waits longer between them.
 @job(
-    deliveries.JOB,
-    payload=deliveries.DeliveryOrder,
+    lifecycle.JOB,
+    payload=lifecycle.DeliveryOrder,
     isolation="process",
     timeout_seconds=1.5 * HOUR,
     attempts=1,
 )
-def deliver(run: RunContext, order: deliveries.DeliveryOrder) -> dict[str, Any]:
+def deliver(run: RunContext, order: lifecycle.DeliveryOrder) -> dict[str, Any]:
     """Deliver an asset to the MAM."""
-    return sending.deliver(run, order)
+    return attempt.deliver(run, order)
 
 
 @job(

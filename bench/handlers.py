@@ -4,8 +4,8 @@ import os
 import time
 from pathlib import Path
 
-from jobs.declared.declarations import by_cron, every, job
-from jobs.declared.run_context import RunContext
+from jobs.definitions.job_decorator import by_cron, every, job
+from jobs.definitions.run_context import RunContext
 
 FOLDER = os.environ.get("AIRLOCK_BENCH_FOLDER", "/tmp")
 SCOPES = int(os.environ.get("AIRLOCK_BENCH_SCOPES", "0"))

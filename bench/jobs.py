@@ -107,7 +107,7 @@ def declare() -> None:
 
 
 def measure_throughput(runs: int = 3) -> Metric:
-    from jobs.declared import registration
+    from jobs.definitions import registration
     from jobs.models import Run
     from jobs.runs.queue import Order, enqueue_many, job_row
     from station.clock import database_now

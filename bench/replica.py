@@ -18,7 +18,7 @@ def main(folder: str) -> None:
     from django.conf import settings
 
     from scheduling.leader.loop import Loop
-    from station.term import Term
+    from station.leader_term import Term
 
     # Nothing is started, so there are no bookings to advance; all other steps run as in production.
     settings.SCHEDULER_STEPS = [

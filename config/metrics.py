@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from jobs.figures import read_figures
-from scheduling.leader.leader import read_status
+from jobs.statistics import read_figures
+from scheduling.leader.election import read_status
 from scheduling.models import Booking
 from station.models import Alert
 

@@ -175,7 +175,7 @@ SCHEDULER_STEPS = [
     "jobs.runs.planning.step",
     "jobs.runs.sweeping.step",
     "assets.library.live.step",
-    "assets.delivery.deliveries.step",
+    "assets.delivery.lifecycle.step",
     "assets.intake.watch_folders.step",
     "station.alerts.sending.step",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from worker.playout.asrun_spool import Spool
 from worker.playout.director import Director
-from worker.playout.loaded import ChannelSetup, Item, Rundown
+from worker.playout.loaded_config import ChannelSetup, Item, Rundown
 from worker.wire.configuration import Control
 from worker.wire.picture import Format
 

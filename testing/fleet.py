@@ -5,8 +5,8 @@ from typing import Any
 
 from django.db import connection
 
-from jobs.declared.declarations import registry
-from jobs.declared.run_context import RunContext
+from jobs.definitions.job_decorator import registry
+from jobs.definitions.run_context import RunContext
 from jobs.job_worker.handler_call import Success, call
 from jobs.models import JobWorker
 from jobs.runs import claiming, promotion, worker_records

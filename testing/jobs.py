@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.declared.declarations import CatchUp, every, job
-from jobs.declared.run_context import RunContext
+from jobs.definitions.job_decorator import CatchUp, every, job
+from jobs.definitions.run_context import RunContext
 
 STEP_SECONDS = 0.05
 QUICK = {"heartbeat_seconds": 0.3, "lease_seconds": 3.0, "backoff_seconds": (0.2,)}

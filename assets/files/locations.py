@@ -5,7 +5,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from assets.files.decoding import Media
+from assets.files.sandboxed_ffmpeg import Media
 from assets.models import Asset, AssetPart
 from station.folders import IMPORTS_FOLDER, LIBRARY_FOLDER
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assets.files.decoding import Media, NotDecoded, run_ffmpeg
+from assets.files.sandboxed_ffmpeg import Media, NotDecoded, run_ffmpeg
 
 LOOK_SECONDS = "2"
 _DURATION = re.compile(r"^\s+Duration: (?:(\d+):(\d\d):(\d\d(?:\.\d+)?)|N/A)(?:, start: (-?[\d.]+))?")

@@ -17,8 +17,8 @@ from django.db import connection, transaction
 
 from assets.files import probing
 from assets.files.checksums import BLOCK_BYTES
-from assets.files.decoding import NotDecoded
 from assets.files.locations import check_room, imports_dir
+from assets.files.sandboxed_ffmpeg import NotDecoded
 from assets.intake.imports import (
     DONE_FOLDER,
     REFUSED_FOLDER,
@@ -30,7 +30,7 @@ from assets.intake.imports import (
 )
 from assets.models import Asset, AssetPart, AssetStep, Import, WatchFolder
 from assets.processing import steps
-from jobs.declared.run_context import Hopeless, RunContext, RunStopped
+from jobs.definitions.run_context import Hopeless, RunContext, RunStopped
 from jobs.models import Run
 from station.alerts import resolve_alert
 from station.clock import database_now, house_zone

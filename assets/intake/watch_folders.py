@@ -15,11 +15,11 @@ from django.db.models import Q
 
 from assets.intake import imports
 from assets.models import Import, WatchFolder
-from jobs.declared.run_context import Hopeless, RunContext
+from jobs.definitions.run_context import Hopeless, RunContext
 from jobs.runs.queue import enqueue
 from station.clock import database_now
+from station.leader_term import Term
 from station.states import sql_list
-from station.term import Term
 
 JOB = "assets.watch"
 LOOK_SECONDS = 5.0

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from assets.delivery import deliveries
+from assets.delivery import lifecycle
 from assets.library import retention, usage
 from assets.models import Asset, AssetStep, Destination
 from assets.processing import steps as processing
@@ -40,9 +40,9 @@ def process(asset: Asset, *, now: datetime, by: str, steps: Sequence[str] = EVER
 def deliver(asset: Asset, *, now: datetime, by: str, destination: Destination) -> Outcome:
     """Deliver to one destination, again if it was delivered there before."""
     details = {"destination": str(destination)}
-    if deliveries.want(asset, destination, now=now, by=by):
+    if lifecycle.want(asset, destination, now=now, by=by):
         return done(f"Delivery of {asset} to {destination} is queued.", details=details)
-    if deliveries.again(asset.deliveries.get(destination=destination), now=now, by=by):
+    if lifecycle.again(asset.deliveries.get(destination=destination), now=now, by=by):
         return done(f"Delivery of {asset} to {destination} is queued again.", details=details)
     return nothing(f"Delivery of {asset} to {destination} is already queued.")
 

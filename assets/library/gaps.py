@@ -9,7 +9,7 @@ from django.conf import settings
 from assets.models import Asset, AssetPart
 from scheduling.models import Booking
 from worker.wire import codec
-from worker.wire.recording import Gap, Part, find_gaps, gap_between, missing_seconds, to_milliseconds
+from worker.wire.parts_and_gaps import Gap, Part, find_gaps, gap_between, missing_seconds, to_milliseconds
 
 # Reasons of gaps at the edges of the window.
 LATE, EARLY = "late_start", "early_end"

@@ -21,11 +21,11 @@ from scheduling.models import Booking
 from scheduling.recording.outcome import DISK_FULL
 from station.alerts import raise_alert, resolve_alert
 from station.clock import house_zone, is_pretended
+from station.leader_term import Term
 from station.models.alert import Severity
 from station.states import SCHEDULER, sql_list
-from station.term import Term
 from worker.wire import codec
-from worker.wire.recording import Part
+from worker.wire.parts_and_gaps import Part
 
 logger = logging.getLogger(__name__)
 

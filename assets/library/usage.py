@@ -65,7 +65,7 @@ def withdraw(asset: Asset, *, reason: str, now: datetime, by: str, replacement: 
         instead = f", replaced by {replacement}" if replacement else ""
         asset.remark(f"withdrawn: {reason}{instead}", now=now, by=by)
         replaced = sum(user.replace(asset, replacement, by=by) for user in _users()) if replacement else 0
-    from assets.delivery.deliveries import give_up
+    from assets.delivery.lifecycle import give_up
 
     for delivery in asset.deliveries.exclude(state__in=Delivery.OVER):
         give_up(delivery, now=now, by=by, note="the asset was withdrawn")

@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from station.states import Event, Machine
 from worker.wire import codec
-from worker.wire.recording import Gap
+from worker.wire.parts_and_gaps import Gap
 
 
 class AssetQuerySet(models.QuerySet["Asset"]):

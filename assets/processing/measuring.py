@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
-from assets.files.decoding import Media, run_ffmpeg
+from assets.files.sandboxed_ffmpeg import Media, run_ffmpeg
 
 SILENCE_LEVEL = "-60dB"
 # Scaled down: black and freeze are detected as well at a small size, at a tenth of the cost.

@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from assets.files.decoding import Media, NotDecoded, ignore_progress, run_ffmpeg
 from assets.files.locations import FILMSTRIP, POSTER, PROXY, check_room, products_dir
+from assets.files.sandboxed_ffmpeg import Media, NotDecoded, ignore_progress, run_ffmpeg
 
 TILES, TILE_WIDTH, TILE_HEIGHT = 12, 160, 90
 POSTER_WIDTH = 640

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import F
 
 from assets.models import Asset, AssetStep
-from jobs.declared.run_context import RunContext, RunStopped
+from jobs.definitions.run_context import RunContext, RunStopped
 from jobs.models import Run
 from jobs.runs.queue import enqueue
 from station.alerts import raise_alert, resolve_alert
@@ -210,7 +210,7 @@ def settle(asset: Asset, now: datetime) -> None:
     to = State.READY if asset.is_complete else State.PARTIAL
     words = f"without {', '.join(str(step) for step in failed)}" if failed else "processed"
     if asset.move(to, now=now, note=words):
-        from assets.delivery.deliveries import offer
+        from assets.delivery.lifecycle import offer
 
         offer(asset, now=now)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from assets.delivery import deliveries
+from assets.delivery import lifecycle
 from assets.files import locations
 from assets.library import retention, usage
 from assets.models import Asset, Delivery, Destination
 from station.clock import database_now
-from station.term import Term
+from station.leader_term import Term
 from testing.fleet import later, work_off
 from testing.library import make_asset
 from testing.mam import Mam
@@ -39,9 +39,9 @@ def test_a_partial_or_unreadable_asset_is_deleted_from_the_trash_too(
 
 def fail_once(asset: Asset, destination: Destination, mam: Mam) -> Delivery:
     mam.moods = ["500"]
-    deliveries.want(asset, destination, now=database_now(), by="anna")
-    deliveries.step(Term(), later(7200))
-    work_off(deliveries.JOB)
+    lifecycle.want(asset, destination, now=database_now(), by="anna")
+    lifecycle.step(Term(), later(7200))
+    work_off(lifecycle.JOB)
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.attempts) == (Delivery.State.FAILED, 1)
     return delivery
@@ -53,12 +53,12 @@ def test_a_failed_delivery_is_sent_at_once_when_a_person_asks(ready: Asset, dest
     Delivery.objects.update(next_attempt_at=later(86400))
     delivery.refresh_from_db()
 
-    deliveries.again(delivery, now=database_now(), by="anna")
+    lifecycle.again(delivery, now=database_now(), by="anna")
 
     delivery.refresh_from_db()
     assert (delivery.state, delivery.attempts, delivery.next_attempt_at) == (Delivery.State.PENDING, 0, None)
-    deliveries.step(Term(), database_now())
-    work_off(deliveries.JOB)
+    lifecycle.step(Term(), database_now())
+    work_off(lifecycle.JOB)
     delivery.refresh_from_db()
     assert (delivery.state, delivery.attempts) == (Delivery.State.DELIVERED, 1)
 
@@ -72,6 +72,6 @@ def test_a_failed_delivery_of_a_withdrawn_asset_is_given_up(ready: Asset, destin
     delivery.refresh_from_db()
     assert (delivery.state, delivery.next_attempt_at) == (Delivery.State.GIVEN_UP, None)
     calls = len(mam.calls)
-    deliveries.step(Term(), later(7200))
-    work_off(deliveries.JOB)
+    lifecycle.step(Term(), later(7200))
+    work_off(lifecycle.JOB)
     assert len(mam.calls) == calls

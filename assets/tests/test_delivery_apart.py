@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from assets.delivery import deliveries
+from assets.delivery import lifecycle
 from assets.library import live
 from assets.models import Asset, AssetPart, Delivery, Destination
 from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder
 from station.clock import database_now
-from station.term import Term
+from station.leader_term import Term
 from testing.fleet import later
 from testing.mam import Mam
 from testing.processes import start_manage
@@ -25,7 +25,7 @@ def make_many(project: Any, destination: Destination, count: int) -> list[Delive
     now = database_now()
     for number in range(count):
         asset = Asset.objects.create(project=project, title=f"{number}", state="ready", origin="import", created_at=now)
-        deliveries.want(asset, destination, now=now, by="anna")
+        lifecycle.want(asset, destination, now=now, by="anna")
     return list(Delivery.objects.order_by("pk"))
 
 
@@ -36,22 +36,22 @@ def test_a_row_that_throws_is_skipped_and_every_other_is_claimed(
 ) -> None:
     """A-04: first, in the middle or last; it is logged, the others are not affected, and it is tried again later."""
     rows = make_many(project, destination, 12)
-    really = deliveries.dispatch
+    really = lifecycle.dispatch
 
     def dispatch(delivery: Delivery, at: Any) -> bool:
         if delivery.pk == rows[broken].pk:
             Delivery.objects.raw("SELECT broken")[0]  # a database error also aborts the transaction
         return really(delivery, at)
 
-    monkeypatch.setattr(deliveries, "dispatch", dispatch)
-    deliveries.step(Term(), database_now())
+    monkeypatch.setattr(lifecycle, "dispatch", dispatch)
+    lifecycle.step(Term(), database_now())
 
     states = {row.pk: row.state for row in Delivery.objects.all()}
     assert states.pop(rows[broken].pk) == State.PENDING
     assert set(states.values()) == {State.SENDING}
     assert any("broken" in str(record.exc_info) for record in caplog.records), "the reason is logged"
-    monkeypatch.setattr(deliveries, "dispatch", really)
-    deliveries.step(Term(), later(60))
+    monkeypatch.setattr(lifecycle, "dispatch", really)
+    lifecycle.step(Term(), later(60))
     assert Delivery.objects.get(pk=rows[broken].pk).state == State.SENDING
 
 
@@ -82,7 +82,7 @@ def test_the_leader_never_calls_the_mam_itself(project: Any, destination: Destin
     """A-04: for 25 due deliveries to a hanging MAM the leader makes no call."""
     mam.moods = ["hang"] * 100
     make_many(project, destination, 25)
-    deliveries.step(Term(), database_now())
+    lifecycle.step(Term(), database_now())
     assert Delivery.objects.filter(state=State.SENDING).count() == 25
     assert mam.calls == []
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from assets.delivery import connectors, deliveries
+from assets.delivery import connectors, lifecycle
 from assets.models import Asset, Delivery, Destination
 from assets.tests.test_deliveries import attempt, deliver
 from station.clock import database_now
@@ -54,7 +54,7 @@ def test_delivering_again_leaves_an_identical_file_as_it_is(ready: Asset, outgoi
     Asset.objects.filter(pk=ready.pk).update(sha256="")
     ready.parts.update(sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     before = path.stat().st_ino
-    deliveries.again(delivery, now=database_now(), by="anna")
+    lifecycle.again(delivery, now=database_now(), by="anna")
     attempt()
     assert path.stat().st_ino == before
 
@@ -80,7 +80,7 @@ def test_a_new_title_does_not_create_a_second_file(ready: Asset, outgoing: Desti
     folder = Path(outgoing.config["path"])
     names = sorted(path.name for path in folder.iterdir())
     Asset.objects.filter(pk=ready.pk).update(title="Corrected")
-    deliveries.again(delivery, now=database_now(), by="anna")
+    lifecycle.again(delivery, now=database_now(), by="anna")
     attempt()
     assert sorted(path.name for path in folder.iterdir()) == names
     assert json.loads((folder / names[0]).read_text())["title"] == "Corrected"
@@ -93,7 +93,7 @@ def test_an_external_id_that_is_a_path_is_not_used_as_a_file_name(
     """S-04: for example after a destination was changed from http to folder."""
     delivery = deliver(ready, outgoing)
     Delivery.objects.update(external_id=number)
-    deliveries.again(Delivery.objects.get(), now=database_now(), by="anna")
+    lifecycle.again(Delivery.objects.get(), now=database_now(), by="anna")
     attempt()
     delivery.refresh_from_db()
     assert delivery.state == State.DELIVERED

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 
-from assets.delivery import deliveries
+from assets.delivery import lifecycle
 from assets.models import Asset, Delivery, Destination
 from assets.tests.test_deliveries import attempt, deliver
 from jobs.models import Run
@@ -122,7 +122,7 @@ def test_a_token_repeated_by_the_mam_is_not_stored(
 def test_updates_have_their_own_keys(ready: Asset, destination: Destination, mam: Mam) -> None:
     """A-03: a gateway that honours keys must not replay the response to the create."""
     delivery = deliver(ready, destination)
-    deliveries.again(delivery, now=database_now(), by="anna")
+    lifecycle.again(delivery, now=database_now(), by="anna")
     attempt()
     keys = [call.headers["Idempotency-Key"] for call in mam.calls]
     assert len(set(keys)) == len(keys) == 4
@@ -133,7 +133,7 @@ def test_an_asset_deleted_in_the_mam_is_created_again(ready: Asset, destination:
     delivery = deliver(ready, destination)
     number = delivery.external_id
     mam.assets.clear()
-    deliveries.again(delivery, now=database_now(), by="anna")
+    lifecycle.again(delivery, now=database_now(), by="anna")
     for known in (number, number, ""):
         attempt()
         delivery.refresh_from_db()

@@ -14,7 +14,7 @@ from assets.intake import imports, watch_folders
 from assets.models import Asset, Import
 from jobs.models import Run
 from station.clock import database_now
-from station.term import Term
+from station.leader_term import Term
 from testing.fleet import HandWorker, work_off
 from testing.library import make_clip
 from testing.waiting import wait_until

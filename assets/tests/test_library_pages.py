@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from assets.delivery import deliveries
+from assets.delivery import lifecycle
 from assets.files import locations
 from assets.library import retention
 from assets.models import Asset, AssetStep, Delivery, Destination, RetentionRule
@@ -94,7 +94,7 @@ def test_the_list_shows_posters_and_finds_by_title(operator: Client, recorded: A
 
 def test_assets_of_another_project_are_not_found(stranger: Client, recorded: Asset, destination: Destination) -> None:
     """S-01: pages, buttons and lists."""
-    deliveries.want(recorded, destination, now=database_now(), by="x")
+    lifecycle.want(recorded, destination, now=database_now(), by="x")
     delivery = Delivery.objects.get()
     assert stranger.get(page_of(recorded)).status_code == 404
     assert stranger.get(reverse("admin:assets_delivery_change", args=[delivery.pk])).status_code == 404

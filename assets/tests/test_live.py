@@ -12,7 +12,7 @@ from assets.tests.conftest import part
 from jobs.models import Run
 from scheduling.models import Booking
 from station.clock import database_now
-from station.term import Term
+from station.leader_term import Term
 
 pytestmark = pytest.mark.django_db
 

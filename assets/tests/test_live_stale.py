@@ -11,8 +11,8 @@ from assets.tests.test_live import end
 from nodes.models import Workload
 from scheduling.models import Booking
 from station.clock import database_now
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 
 pytestmark = pytest.mark.django_db
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assets.delivery import controls as delivery_controls
-from assets.delivery import deliveries
+from assets.delivery import lifecycle
 from assets.library import controls
 from assets.models import Asset, Delivery
 from station.clock import database_now
@@ -37,7 +37,7 @@ def test_the_second_of_two_is_refused(ready: Asset, act: Any, values: dict[str, 
 
 
 def test_giving_up_a_delivery_that_was_just_given_up_does_nothing(ready: Asset, destination: Any) -> None:
-    deliveries.want(ready, destination, now=database_now(), by="bert")
+    lifecycle.want(ready, destination, now=database_now(), by="bert")
     stale, delivery = Delivery.objects.get(), Delivery.objects.get()
     assert delivery_controls.give_up(delivery, by="bert").is_good
 

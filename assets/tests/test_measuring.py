@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.files.decoding import Media, ignore_progress
+from assets.files.sandboxed_ffmpeg import Media, ignore_progress
 from assets.processing import measuring
 from testing.library import TONE, make, make_clip, make_tone, make_troubled
 

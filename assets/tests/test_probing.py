@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from assets.files import decoding, probing
-from assets.files.decoding import Media, NotDecoded, NotNow
+from assets.files import probing, sandboxed_ffmpeg
+from assets.files.sandboxed_ffmpeg import Media, NotDecoded, NotNow
 from testing.library import make, make_clip, make_tone
 
 # ruff: noqa: E501  (ffmpeg's own output)
@@ -130,13 +130,13 @@ def test_parts_are_read_as_one(tmp_path: Path) -> None:
     """Also with quotes and spaces in their names."""
     parts = [make_clip(tmp_path / f"it's part {number}.ts", 1) for number in (1, 2, 3)]
     seconds = [0.0]
-    decoding.run_ffmpeg(Media(tuple(parts)), ["-f", "null", "-"], on_progress=seconds.append)
+    sandboxed_ffmpeg.run_ffmpeg(Media(tuple(parts)), ["-f", "null", "-"], on_progress=seconds.append)
     assert max(seconds) == pytest.approx(3, abs=0.2)
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(decoding.NotNow, match=r"gone\.ts was not found"):
-        decoding.run_ffmpeg(Media((tmp_path / "gone.ts",)), ["-f", "null", "-"])
+    with pytest.raises(sandboxed_ffmpeg.NotNow, match=r"gone\.ts was not found"):
+        sandboxed_ffmpeg.run_ffmpeg(Media((tmp_path / "gone.ts",)), ["-f", "null", "-"])
 
 
 def test_without_a_sandbox_nothing_is_decoded(tmp_path: Path, monkeypatch: Any) -> None:
@@ -146,7 +146,7 @@ def test_without_a_sandbox_nothing_is_decoded(tmp_path: Path, monkeypatch: Any) 
     def cannot(**kwargs: Any) -> None:
         raise sandbox.CannotConfine("no filter is known for sparc")
 
-    monkeypatch.setattr(decoding, "Cage", cannot)
+    monkeypatch.setattr(sandboxed_ffmpeg, "Sandbox", cannot)
     with pytest.raises(NotNow, match="cannot block ffmpeg's access to the network"):
         probing.probe(make_clip(tmp_path / "a.mp4", 1))
 

@@ -12,9 +12,9 @@ from assets.processing import steps
 from jobs.models import Run
 from jobs.runs.finishing import Failure
 from station.clock import database_now
+from station.leader_term import Term
 from station.models import Alert
 from station.models.alert import Severity
-from station.term import Term
 from testing.fleet import HandWorker, later, work_off
 from testing.library import make_asset, make_clip, make_tone, make_troubled
 from testing.media import decode
@@ -175,7 +175,7 @@ def work_off_later(asset: Asset, rounds: int) -> None:
 
 def test_a_failed_proxy_leaves_the_asset_usable(asset: Asset, monkeypatch: Any) -> None:
     from assets import declared_jobs
-    from assets.files.decoding import NotDecoded
+    from assets.files.sandboxed_ffmpeg import NotDecoded
     from assets.library import live
     from assets.processing import products
 
@@ -225,10 +225,10 @@ def test_an_unreadable_part_does_not_block_the_others(settings: Any, project: An
 
 def test_a_problem_of_the_machine_is_retried(asset: Asset, monkeypatch: Any) -> None:
     """A-05: for example a killed ffmpeg or a full disk."""
-    from assets.files import decoding, probing
+    from assets.files import probing, sandboxed_ffmpeg
 
     def die(*args: Any, **kwargs: Any) -> None:
-        raise decoding.NotNow("ffmpeg was killed by signal 9")
+        raise sandboxed_ffmpeg.NotNow("ffmpeg was killed by signal 9")
 
     monkeypatch.setattr(probing, "run_ffmpeg", die)
     steps.order(asset, [Kind.PROBE], now=database_now(), by="test")

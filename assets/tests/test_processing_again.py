@@ -14,7 +14,7 @@ from jobs.models import Run
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import cancel
 from station.clock import database_now
-from station.term import Term
+from station.leader_term import Term
 from testing.fleet import HandWorker, work_off
 from testing.library import make_asset, make_clip
 
@@ -94,12 +94,12 @@ def test_a_probe_retried_by_hand_brings_the_asset_back(asset: Asset) -> None:
 
 def test_a_ready_asset_stays_ready_when_a_repeated_probe_fails(asset: Asset, monkeypatch: Any) -> None:
     """A-05: for example because another job worker's ffmpeg is broken."""
-    from assets.files import decoding, probing
+    from assets.files import probing, sandboxed_ffmpeg
 
     process(asset)
 
     def refuse(*args: Any, **kwargs: Any) -> None:
-        raise decoding.NotDecoded("Invalid data found")
+        raise sandboxed_ffmpeg.NotDecoded("Invalid data found")
 
     monkeypatch.setattr(probing, "run_ffmpeg", refuse)
     assert steps.again(asset, [Kind.PROBE], now=database_now(), by="anna") == 1

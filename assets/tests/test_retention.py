@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assets.delivery import deliveries
+from assets.delivery import lifecycle
 from assets.files import locations
 from assets.library import retention, usage
 from assets.library.usage import Use
@@ -152,7 +152,7 @@ def test_live_processing_and_undelivered_assets_stay(project: Any, old: list[Ass
     rule(project, max_age_days=1)
     Asset.objects.filter(pk=old[0].pk).update(state=State.LIVE)
     Asset.objects.filter(pk=old[1].pk).update(state=State.PROCESSING)
-    deliveries.want(old[2], destination, now=database_now(), by="x")
+    lifecycle.want(old[2], destination, now=database_now(), by="x")
     retention.apply(database_now())
     assert not {"Day 0", "Day 1", "Day 2"} & set(trashed())
 
@@ -161,7 +161,7 @@ def test_only_delivered_assets_are_deleted_if_the_rule_says_so(
     project: Any, old: list[Asset], destination: Any
 ) -> None:
     rule(project, max_age_days=1, only_delivered=True)
-    deliveries.want(old[0], destination, now=database_now(), by="x")
+    lifecycle.want(old[0], destination, now=database_now(), by="x")
     Delivery.objects.update(state=Delivery.State.DELIVERED)
     retention.apply(database_now())
     assert trashed() == ["Day 0"]
@@ -213,7 +213,7 @@ def test_uses_are_listed(old: list[Asset], users: Playlists) -> None:
 def test_withdrawn_everywhere_with_a_replacement(old: list[Asset], users: Playlists, destination: Any) -> None:
     """A-08"""
     users.used = {"Tonight": old[0].pk, "Other": old[1].pk}
-    deliveries.want(old[0], destination, now=database_now(), by="x")
+    lifecycle.want(old[0], destination, now=database_now(), by="x")
     count = usage.withdraw(old[0], reason="rights", replacement=old[2], now=database_now(), by="anna")
     assert count == 1
     assert users.used == {"Tonight": old[2].pk, "Other": old[1].pk}

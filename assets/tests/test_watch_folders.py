@@ -12,8 +12,8 @@ from assets.intake import imports, watch_folders
 from assets.models import Import, WatchFolder
 from jobs.models import Run
 from station.clock import database_now
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 from testing.fleet import work_off
 
 State = Import.State

@@ -5,12 +5,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from assets.files.decoding import ffmpeg_binary
 from assets.files.locations import imports_dir
+from assets.files.sandboxed_ffmpeg import ffmpeg_binary
 from assets.models import Asset, AssetPart
 from assets.processing import steps
-from jobs.declared.declarations import job
-from jobs.declared.run_context import RunContext
+from jobs.definitions.job_decorator import job
+from jobs.definitions.run_context import RunContext
 from playout.models import Playlist, PlaylistItem
 from station.clock import database_now
 from station.folders import IMPORTS_FOLDER

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from assets.delivery.deliveries import want
+from assets.delivery.lifecycle import want
 from assets.models import Asset, Destination, Import, RetentionRule, WatchFolder
 from jobs.runs.queue import run_by_hand
 from jobs.runs.worker_records import register

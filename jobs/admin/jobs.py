@@ -13,10 +13,10 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
 from jobs.badges import outcome_badge
-from jobs.declared import registration
-from jobs.figures import is_alive, with_figures
+from jobs.definitions import registration
 from jobs.models import Job, JobWorker, Run
 from jobs.runs import controls
+from jobs.statistics import is_alive, with_figures
 from station.admin.base import ReadOnlyAdmin, StationAdmin
 from station.admin.buttons import BulkAction, Button, Operated
 from station.badges import badge, stamp

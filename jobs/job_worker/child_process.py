@@ -20,8 +20,8 @@ from django.apps import apps
 if not apps.ready:
     django.setup()
 
-from jobs.declared.declarations import registry
-from jobs.declared.run_context import RunContext
+from jobs.definitions.job_decorator import registry
+from jobs.definitions.run_context import RunContext
 from jobs.job_worker.handler_call import call
 from jobs.models import Run
 from jobs.runs.finishing import Failure

@@ -16,8 +16,8 @@ from typing import Any
 
 from django.db import close_old_connections, connections
 
-from jobs.declared.declarations import JobSpec
-from jobs.declared.run_context import RunContext
+from jobs.definitions.job_decorator import JobSpec
+from jobs.definitions.run_context import RunContext
 from jobs.job_worker.handler_call import Outcome, call
 from jobs.models import Run
 from jobs.runs.claiming import Claimed
@@ -73,7 +73,7 @@ class Attempt:
 Ended = Callable[[Attempt, Outcome], None]
 
 
-class LightLane:
+class ThreadExecutor:
     """Executes light runs in threads of this process."""
 
     def __init__(self, slots: int, ended: Ended) -> None:
@@ -126,7 +126,7 @@ class LightLane:
             connections.close_all()
 
 
-class HeavyLane:
+class ProcessExecutor:
     """Executes each heavy run in a process of its own."""
 
     def __init__(self, slots: int, ended: Ended) -> None:

@@ -4,9 +4,9 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.declared.declarations import JobSpec
-from jobs.declared.payloads import BadPayload, dump_result, load
-from jobs.declared.run_context import Hopeless, RunContext, RunStopped
+from jobs.definitions.job_decorator import JobSpec
+from jobs.definitions.payloads import BadPayload, dump_result, load
+from jobs.definitions.run_context import Hopeless, RunContext, RunStopped
 from jobs.models import Run
 from jobs.runs.finishing import Failure
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import psycopg
 
-from jobs.job_worker.executors import Attempt, LightLane
+from jobs.job_worker.executors import Attempt, ThreadExecutor
 from jobs.models import Run
 from jobs.runs.finishing import Failure
 from jobs.runs.leases import Held, renew, show_alive
@@ -27,10 +27,10 @@ AFTER_FAULT_SECONDS = 1.0
 TAKEN = Failure(Fault.LEASE_LOST, "Another job worker has taken it over.")
 
 
-class Keeper:
+class LeaseKeeper:
     """Holds the attempts that the job worker has claimed and not reported yet."""
 
-    def __init__(self, ref: int, light: LightLane) -> None:
+    def __init__(self, ref: int, light: ThreadExecutor) -> None:
         self._ref, self._light = ref, light
         self._held: dict[UUID, Attempt] = {}
         self._newest: dict[int, Attempt] = {}

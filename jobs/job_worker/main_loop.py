@@ -19,12 +19,12 @@ import psycopg
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 
-from jobs.declared.declarations import JobSpec, registry
-from jobs.declared.registration import upsert
-from jobs.job_worker.executors import Attempt, HeavyLane, LightLane
+from jobs.definitions.job_decorator import JobSpec, registry
+from jobs.definitions.registration import upsert
+from jobs.job_worker.executors import Attempt, ProcessExecutor, ThreadExecutor
 from jobs.job_worker.handler_call import Outcome
-from jobs.job_worker.lease_keeper import Keeper
-from jobs.job_worker.result_writer import Clerk
+from jobs.job_worker.lease_keeper import LeaseKeeper
+from jobs.job_worker.result_writer import ResultWriter
 from jobs.models import JobWorker, Run
 from jobs.runs import claiming, promotion, worker_records
 from jobs.runs.claiming import Claimant, Claimed
@@ -76,8 +76,8 @@ class Worker:
         self._counted: list[int] = []
         self._clock: tuple[datetime, float] | None = None
         self._looked_at = 0.0
-        self.light = LightLane(concurrency * LIGHT_PER_HEAVY, self._ended)
-        self.heavy = HeavyLane(concurrency, self._ended)
+        self.light = ThreadExecutor(concurrency * LIGHT_PER_HEAVY, self._ended)
+        self.heavy = ProcessExecutor(concurrency, self._ended)
         self.exit_code = 0
 
     # --- start and stop ---
@@ -107,7 +107,7 @@ class Worker:
         reason = ""
         if self.light.abandoned >= ABANDONED_LIMIT:
             reason = "too many threads do not return"
-        elif not (self.keeper.is_alive and self.clerk.is_alive):
+        elif not (self.keeper.is_alive and self.result_writer.is_alive):
             reason = "one of its own threads died"
         if reason:
             logger.error("The job worker exits and must be restarted: %s.", reason)
@@ -121,10 +121,10 @@ class Worker:
             heavy=self.heavy.slots, light=self.light.slots, only=self.only, now=database_now()
         )
         self._who = Claimant(self.row.pk, self.row.name)
-        self.keeper = Keeper(self.row.pk, self.light)
-        self.clerk = Clerk(self.row.name, self.keeper.let_go, self._reported)
+        self.keeper = LeaseKeeper(self.row.pk, self.light)
+        self.result_writer = ResultWriter(self.row.name, self.keeper.let_go, self._reported)
         self.keeper.start()
-        self.clerk.start()
+        self.result_writer.start()
         logger.info(
             "The job worker starts. worker=%s light=%s heavy=%s", self.row.name, self.light.slots, self.heavy.slots
         )
@@ -144,7 +144,7 @@ class Worker:
             while len(self.keeper) and time.monotonic() < deadline:
                 time.sleep(0.05)
         self.light.close()
-        is_all = self.clerk.stop(10)
+        is_all = self.result_writer.stop(10)
         self.keeper.stop()
         self._close_listening()
         if self.row is not None and is_all:
@@ -222,14 +222,14 @@ class Worker:
                 total += len(runs)
         return total
 
-    def _has_room(self, lane: LightLane | HeavyLane) -> bool:
+    def _has_room(self, lane: ThreadExecutor | ProcessExecutor) -> bool:
         if self._stop.is_set():
             return False
         if lane.room <= 0 or self._unreported >= UNREPORTED_LIMIT:
             self._wants_room = True  # set before the second check: a run that ended before it did not wake this thread
         return lane.room > 0 and self._unreported < UNREPORTED_LIMIT
 
-    def _begin(self, runs: list[Claimed], lane: LightLane | HeavyLane) -> None:
+    def _begin(self, runs: list[Claimed], lane: ThreadExecutor | ProcessExecutor) -> None:
         for run in runs:
             attempt = Attempt(self._specs[run.job_id], run)
             with self._count_lock:
@@ -239,7 +239,7 @@ class Worker:
 
     def _ended(self, attempt: Attempt, outcome: Outcome) -> None:
         """An executor is done with it: hand the outcome to the result writer; the slot is free."""
-        self.clerk.put(attempt, outcome)
+        self.result_writer.put(attempt, outcome)
         if self._wants_room:
             self._wake()
 

@@ -27,7 +27,7 @@ PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0)
 Report = tuple[Attempt, Outcome]
 
 
-class Clerk:
+class ResultWriter:
     """Holds results until they are written. An unavailable database delays them; none is lost."""
 
     def __init__(self, name: str, let_go: Callable[[list[UUID]], None], reported: Callable[[int, bool], None]) -> None:
@@ -35,7 +35,7 @@ class Clerk:
         self._reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._is_ending = False
-        self._thread = threading.Thread(target=self._run, name="clerk", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="result-writer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

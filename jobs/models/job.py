@@ -6,7 +6,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
-from jobs.declared.fire_times import Cron, Every, When
+from jobs.definitions.fire_times import Cron, Every, When
 from station.clock import cron, spoken
 from station.clock.zones import UnknownZone, zone_of
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from jobs.declared.declarations import JobSpec
+from jobs.definitions.job_decorator import JobSpec
 from jobs.models import Job, Run
 from station.clock import database_now
 from station.database.prepared_sql import fetch_prepared

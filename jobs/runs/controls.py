@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from jobs.declared import registration
+from jobs.definitions import registration
 from jobs.models import Job, Run
 from jobs.runs import queue
 from station.actions import Outcome, action, changed_meanwhile, done, nothing, refused

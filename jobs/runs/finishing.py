@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import connection
 from psycopg.types.json import Jsonb
 
-from jobs.declared.run_context import plain
+from jobs.definitions.run_context import plain
 from jobs.models import Run
 from jobs.runs.claiming import Claimed
 from station.database.notify import wake_workers

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from jobs.declared import fire_times, registration
-from jobs.declared.declarations import CatchUp, registry
+from jobs.definitions import fire_times, registration
+from jobs.definitions.job_decorator import CatchUp, registry
 from jobs.models import Job, JobCursor, Run
 from jobs.runs.queue import Order, insert
-from station.term import Term
+from station.leader_term import Term
 
 logger = logging.getLogger(__name__)
 

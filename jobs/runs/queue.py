@@ -14,10 +14,10 @@ from django.db import connection, transaction
 from django.db.models import Q
 from psycopg.types.json import Jsonb
 
-from jobs.declared import fire_times
-from jobs.declared.declarations import JobSpec, registry
-from jobs.declared.payloads import dump
-from jobs.declared.registration import upsert
+from jobs.definitions import fire_times
+from jobs.definitions.job_decorator import JobSpec, registry
+from jobs.definitions.payloads import dump
+from jobs.definitions.registration import upsert
 from jobs.models import Job, Run
 from station.actions import Refusal
 from station.clock import database_now, is_pretended

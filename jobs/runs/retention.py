@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
-from jobs.declared.declarations import MINOR, Keep, every, job, registry
-from jobs.declared.run_context import RunContext
+from jobs.definitions.job_decorator import MINOR, Keep, every, job, registry
+from jobs.definitions.run_context import RunContext
 from jobs.models import Job, JobWorker, Run
 from station.clock import database_now
 

@@ -12,14 +12,14 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 
-from jobs.declared.declarations import registry
+from jobs.definitions.job_decorator import registry
 from jobs.models import Job, JobWorker, Run
 from jobs.runs import promotion, worker_records
 from jobs.runs.finishing import ORPHANED_UNTIL_POISON, Failure, write_verdict
 from station.alerts import raise_alert, resolve_alert
 from station.database.notify import wake_workers
+from station.leader_term import Term
 from station.models.alert import Severity
-from station.term import Term
 
 logger = logging.getLogger(__name__)
 

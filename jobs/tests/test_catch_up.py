@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
-from jobs.declared import registration
-from jobs.declared.declarations import registry
+from jobs.definitions import registration
+from jobs.definitions.job_decorator import registry
 from jobs.models import Job, JobCursor, Run
 from jobs.runs import planning, promotion, sweeping
 from jobs.runs.claiming import Claimed

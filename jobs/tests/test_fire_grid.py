@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.declared import fire_times
+from jobs.definitions import fire_times
 
 moments = st.integers(0, 4 * 10**15).map(lambda micros: fire_times.ORIGIN + timedelta(microseconds=micros))
 

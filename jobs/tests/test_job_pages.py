@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
-from jobs.declared import registration
+from jobs.definitions import registration
 from jobs.models import Job, JobWorker, Run
 from jobs.runs import queue, sweeping
 from jobs.runs.finishing import Failure

@@ -14,7 +14,7 @@ from jobs.models import JobWorker, Run
 from jobs.runs import sweeping
 from jobs.runs.queue import cancel, enqueue
 from station.clock import database_now
-from station.term import Term
+from station.leader_term import Term
 from testing.database import own_server
 from testing.processes import is_alive, manage, start_manage
 from testing.waiting import wait_until

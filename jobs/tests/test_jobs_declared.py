@@ -9,17 +9,17 @@ from django.core.exceptions import ValidationError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.declared import fire_times, registration
-from jobs.declared.declarations import BadJob, by_cron, every, job, registry
-from jobs.declared.payloads import BadPayload, dump, load
-from jobs.declared.run_context import RunContext, RunStopped
+from jobs.definitions import fire_times, registration
+from jobs.definitions.job_decorator import BadJob, by_cron, every, job, registry
+from jobs.definitions.payloads import BadPayload, dump, load
+from jobs.definitions.run_context import RunContext, RunStopped
 from jobs.models import Job, JobCursor, Run
 from jobs.runs import planning
 from station.clock import database_now
 from station.clock.cron import BadCron
 from station.clock.zones import UnknownZone
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 
 MINUTE = timedelta(minutes=1)
 
@@ -201,7 +201,7 @@ def test_cron_fires_once_in_the_repeated_hour_and_at_the_jump() -> None:
 @pytest.mark.parametrize("mode", ["latest", "every"])
 def test_missed_fire_times_are_caught_up_as_the_job_declares(mode: str) -> None:
     """J-05: only the latest; or every one within a window, oldest first, `per_turn` per turn."""
-    from jobs.declared.declarations import CatchUp
+    from jobs.definitions.job_decorator import CatchUp
 
     grid, now = every(3600), datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
     catch_up = CatchUp(mode, window_seconds=5 * 3600, per_turn=2)  # type: ignore[arg-type]

@@ -7,11 +7,11 @@ from django.test import Client
 from django.urls import reverse
 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
-from jobs.figures import read_figures
 from jobs.models import JobWorker, Run
 from jobs.runs import sweeping
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import Order, enqueue, enqueue_many
+from jobs.statistics import read_figures
 from station.clock import database_now
 from testing.fleet import HandWorker, later
 

@@ -8,8 +8,8 @@ from django.db import connections
 from django.db.models import F
 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
-from jobs.declared import registration
-from jobs.declared.payloads import BadPayload
+from jobs.definitions import registration
+from jobs.definitions.payloads import BadPayload
 from jobs.models import Job, JobCursor, Run, RunEvent
 from jobs.runs import planning, promotion, queue
 from jobs.runs.finishing import Failure
@@ -162,7 +162,7 @@ def test_the_pointer_advances_whatever_happens_and_a_pause_keeps_the_place() -> 
 
 def test_old_runs_are_deleted_in_batches_and_by_their_result() -> None:
     """J-22: minor jobs keep succeeded runs 24 h and failed ones 72 h; the others keep runs 14 days."""
-    from jobs.declared.declarations import MINOR, Keep
+    from jobs.definitions.job_decorator import MINOR, Keep
     from jobs.runs import retention
 
     row = queue.job_row("test.noop")

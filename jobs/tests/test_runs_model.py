@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
-from jobs.declared import registration
+from jobs.definitions import registration
 from jobs.models import Job, JobCursor, JobWorker, Run
 from jobs.runs import planning, queue, sweeping
 from jobs.runs.claiming import Claimed

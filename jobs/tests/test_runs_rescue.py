@@ -8,15 +8,15 @@ import pytest
 from django.db import connections
 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
-from jobs.declared import registration
+from jobs.definitions import registration
 from jobs.job_worker.handler_call import Success
 from jobs.models import JobWorker, Run
 from jobs.runs import promotion, queue, sweeping
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import Order, cancel, enqueue, enqueue_many
 from station.clock import database_now
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 from testing.fleet import HandWorker, later
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

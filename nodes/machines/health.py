@@ -17,9 +17,9 @@ from nodes.runtimes import here, runtime_for
 from nodes.runtimes.base import RuntimeFault
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
+from station.leader_term import Term
 from station.models.alert import Severity
 from station.redaction import redact
-from station.term import Term
 
 logger = logging.getLogger(__name__)
 

@@ -67,7 +67,7 @@ class Workload(Machine):
     secrets_sealed = models.TextField(blank=True, editable=False)
     control_port = models.PositiveIntegerField()
     is_wanted = models.BooleanField(default=True)
-    # The supervision policy; nodes.workloads.supervision explains each field.
+    # The supervision policy; nodes.workloads.supervision_policy explains each field.
     poll_seconds = models.FloatField(default=2.0)
     silence_seconds = models.FloatField(null=True)
     is_fenced = models.BooleanField(default=False)

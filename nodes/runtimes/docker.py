@@ -33,7 +33,7 @@ from nodes.runtimes.base import (
     Status,
     Unreachable,
 )
-from nodes.runtimes.container import LABEL_INSTALLATION, Place, container_config, identity_of
+from nodes.runtimes.container_config import LABEL_INSTALLATION, Place, container_config, identity_of
 from worker.wire import codec
 from worker.wire.configuration import DiskAnswer
 

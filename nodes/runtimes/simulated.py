@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from nodes.runtimes.base import Disk, Identity, Launch, Observed, Runtime, Status
 from station.clock import database_now
 from worker.wire.configuration import CaptureConfig, read_handover
-from worker.wire.recording import Part
+from worker.wire.parts_and_gaps import Part
 from worker.wire.status import CaptureStatus, final_line
 
 # Measured with a real engine: the time of one start, and then until the first frame. A node starts one at a time.

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from nodes.machines import health
 from nodes.models import Node
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True)]

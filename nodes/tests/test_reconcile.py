@@ -11,7 +11,7 @@ from nodes import workloads
 from nodes.machines.call_pools import NodePools
 from nodes.models import Node, Workload
 from nodes.workloads import reconcile
-from station.term import Term
+from station.leader_term import Term
 
 pytestmark = [pytest.mark.django_db]
 

@@ -9,11 +9,11 @@ from django.utils import timezone
 from nodes import workloads
 from nodes.models import Node, Workload
 from nodes.runtimes.base import Launch, Observed, Status, Unreachable
-from nodes.workloads import reachability, start, stop, watch
+from nodes.workloads import poll, reachability, start, stop
 from nodes.workloads.media_worker_client import WorkerSilent
+from station.leader_term import Term
 from station.models import Alert
 from station.models.alert import Severity
-from station.term import Term
 from testing.workloads import like_a_channel
 
 pytestmark = [pytest.mark.django_db]
@@ -110,7 +110,7 @@ def test_a_channel_is_given_up_at_its_third_miss(
         raise WorkerSilent("connection refused")
 
     settings.PLAYOUT_SILENCE_SECONDS = 100.0  # so that the time this test takes is nothing
-    monkeypatch.setattr(watch, "fetch_status", silent)
+    monkeypatch.setattr(poll, "fetch_status", silent)
     monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 30.0)
     workload, engine = make("playout", state=State.RUNNING, heartbeat_at=past(silent_seconds)), Engine()
     term = Term()
@@ -118,7 +118,7 @@ def test_a_channel_is_given_up_at_its_third_miss(
 
     taken = 0
     while workload.state == State.RUNNING and taken < 6:
-        watch.watch(term, workload, engine)  # type: ignore[arg-type]
+        poll.poll(term, workload, engine)  # type: ignore[arg-type]
         taken += 1
 
     assert taken == (looks or 6)
@@ -146,9 +146,9 @@ def test_what_ended_by_itself_at_its_end_time_has_ended_well(monkeypatch: pytest
     def silent(workload: Workload, seconds: float | None = None) -> Any:
         raise WorkerSilent("connection refused")
 
-    monkeypatch.setattr(watch, "fetch_status", silent)
+    monkeypatch.setattr(poll, "fetch_status", silent)
     workload = make(state=State.RUNNING)
-    watch.watch(Term(), workload, Engine(exit_code=0))  # type: ignore[arg-type]
+    poll.poll(Term(), workload, Engine(exit_code=0))  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.EXITED, "done")
 
 

@@ -10,7 +10,7 @@ from nodes.workloads.intent import (
     want,
     workload_name,
 )
-from nodes.workloads.supervision import Supervision
+from nodes.workloads.supervision_policy import Supervision
 
 __all__ = [
     "NoControlPort",

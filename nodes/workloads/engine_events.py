@@ -9,8 +9,8 @@ from django.db import close_old_connections, connections
 from nodes.models import Node
 from nodes.runtimes import runtime_for
 from nodes.runtimes.base import Runtime, RuntimeFault
+from station.leader_term import Term
 from station.redaction import redact
-from station.term import Term
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from nodes.machines.placement import NodeFull
 from nodes.models import Node, Workload
 from nodes.runtimes import installation
 from nodes.runtimes.base import Identity, Launch
-from nodes.workloads.supervision import Supervision
+from nodes.workloads.supervision_policy import Supervision
 from station.models import Project
 from station.sealing import seal, unseal
 from worker.wire import codec

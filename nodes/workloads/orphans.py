@@ -6,8 +6,8 @@ import time
 from nodes.models import Node, Workload
 from nodes.runtimes import runtime_for
 from nodes.runtimes.base import Observed, Runtime, RuntimeFault, Status
+from station.leader_term import Term
 from station.redaction import redact
-from station.term import Term
 
 logger = logging.getLogger(__name__)
 

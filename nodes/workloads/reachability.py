@@ -13,8 +13,8 @@ from nodes.machines import health
 from nodes.models import Node, Workload
 from nodes.runtimes.base import Observed, Runtime, RuntimeFault
 from station.alerts import raise_alert
+from station.leader_term import Term
 from station.models.alert import Severity
-from station.term import Term
 
 State = Workload.State
 # How long a fenced media worker, its engine or another node may take to answer before it counts as silent.

@@ -23,11 +23,11 @@ from django.utils.module_loading import import_string
 from nodes.machines.call_pools import pools
 from nodes.models import Node, Workload
 from nodes.runtimes import here, runtime_for
-from nodes.workloads import engine_events, stop, watch
+from nodes.workloads import engine_events, poll, stop
 from nodes.workloads.orphans import sweep_node
 from nodes.workloads.start import start
 from station.clock import database_now
-from station.term import Term
+from station.leader_term import Term
 
 logger = logging.getLogger(__name__)
 
@@ -71,13 +71,13 @@ def step(term: Term, now: datetime) -> datetime | None:
         ):
             checks_due.append(now + LEFT_BEHIND)
             continue
-        poll = timedelta(seconds=workload.poll_seconds)
-        if workload.is_settled and workload.heartbeat_at is not None and workload.heartbeat_at > now - poll:
-            checks_due.append(workload.heartbeat_at + poll)  # it answered within its poll interval
+        interval = timedelta(seconds=workload.poll_seconds)
+        if workload.is_settled and workload.heartbeat_at is not None and workload.heartbeat_at > now - interval:
+            checks_due.append(workload.heartbeat_at + interval)  # it answered within its poll interval
         else:
             _submit(term, workload)
             is_calm = workload.is_settled and not (workload.is_fenced and workload.missed_looks)
-            checks_due.append(now + (poll if is_calm else HURRY))
+            checks_due.append(now + (interval if is_calm else HURRY))
     up = [node for node in nodes.values() if node.state == Node.State.UP]
     engine_events.keep_listening(term, up, partial(reconcile_soon, term))
     for node in up:
@@ -138,7 +138,7 @@ def _act(term: Term, workload: Workload) -> None:
     elif not workload.is_wanted or workload.state == State.STOPPING:
         stop.stop(workload, runtime)
     elif workload.state == State.RUNNING:
-        watch.watch(term, workload, runtime)
+        poll.poll(term, workload, runtime)
     else:
         start(workload, runtime)
 

@@ -10,7 +10,7 @@ from nodes.models import Workload
 from nodes.runtimes.base import NameTaken, Observed, OutcomeUnknown, Refused, Runtime, RuntimeFault, Status, Unreachable
 from nodes.workloads import launch_of
 from nodes.workloads.media_worker_client import WorkerSilent, fetch_status
-from nodes.workloads.watch import finish, take_heartbeat
+from nodes.workloads.poll import finish, take_heartbeat
 from station.alerts import raise_alert
 from station.clock import database_now
 from station.models.alert import Severity

@@ -11,7 +11,7 @@ from nodes import failpoints
 from nodes.models import Node, Workload
 from nodes.runtimes.base import NameTaken, OutcomeUnknown, Refused, Runtime, RuntimeFault, Status, Unreachable
 from nodes.workloads.media_worker_client import WorkerRefused, WorkerSilent, tell
-from nodes.workloads.watch import finish
+from nodes.workloads.poll import finish
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
 from station.models.alert import Severity

@@ -24,9 +24,9 @@ from playout.channels.on_air_watch import watch_outputs, watch_program
 from playout.channels.workload_spec import ask_for_worker
 from playout.models import Channel, Recovery
 from station.database.notify import wake_scheduler
+from station.leader_term import Term
 from station.sealing import CannotOpen
 from station.states import SCHEDULER
-from station.term import Term
 from worker.wire import codec
 from worker.wire.status import PlayoutStatus
 

@@ -9,7 +9,7 @@ from nodes.workloads.media_worker_client import WorkerRefused, WorkerSilent, tel
 from playout.channels.channel_alerts import alert, resolve
 from playout.lists.rundown import rundown_of
 from playout.models import Channel
-from station.term import Term
+from station.leader_term import Term
 from worker.wire.status import PlayoutStatus
 
 logger = logging.getLogger(__name__)

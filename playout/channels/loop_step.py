@@ -11,8 +11,8 @@ from playout.channels.channel_alerts import alert, resolve
 from playout.channels.lifecycle import advance
 from playout.models import Channel
 from station.clock import database_now
+from station.leader_term import Term
 from station.redaction import redact
-from station.term import Term
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ Frames go out, so nothing is restarted or moved here.
 from datetime import datetime
 
 from nodes.models import Workload
-from nodes.workloads.watch import HUNG_LOOP_SECONDS
+from nodes.workloads.poll import HUNG_LOOP_SECONDS
 from playout.channels.channel_alerts import alert, resolve
 from playout.models import Channel
 from station.models.alert import Severity

@@ -16,8 +16,8 @@ from playout.channels.lifecycle import advance
 from playout.channels.loop_step import step
 from playout.models import AsRunEntry, Channel, PlaylistItem, Recovery
 from station.clock import database_now
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 from testing.channels import make_asset
 from testing.processes import command_of
 from testing.waiting import wait_until

@@ -22,8 +22,8 @@ from django.db import DatabaseError, InterfaceError, connection, connections
 from scheduling.bookings.lateness import give_up_late
 from scheduling.models import Booking
 from station.database.notify import wake_scheduler
+from station.leader_term import Term
 from station.states import sql_list
-from station.term import Term
 
 logger = logging.getLogger(__name__)
 

@@ -28,10 +28,10 @@ from django.utils.module_loading import import_string
 from nodes.machines.call_pools import pools
 from nodes.workloads import reconcile
 from scheduling.leader.dispatch import Dispatcher
-from scheduling.leader.leader import Leader, NotLeading
+from scheduling.leader.election import Leader, NotLeading
 from scheduling.recording.loop_step import begin
 from station.clock import database_now
-from station.term import Term
+from station.leader_term import Term
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from django.db.models import F, Func, Q, Value
 
 from station.states import Event, Machine
 from worker.wire import codec
-from worker.wire.recording import Gap, Part
+from worker.wire.parts_and_gaps import Gap, Part
 
 
 class BookingQuerySet(models.QuerySet["Booking"]):

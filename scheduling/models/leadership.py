@@ -1,4 +1,4 @@
-"""The current leader: one row, written only on the leader's own connection (scheduling/leader/leader.py)."""
+"""The current leader: one row, written only on the leader's own connection (scheduling/leader/election.py)."""
 
 from django.db import models
 

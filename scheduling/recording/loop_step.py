@@ -19,10 +19,10 @@ from nodes.workloads.reconcile import reconcile_soon
 from scheduling.models import Booking
 from scheduling.recording.lifecycle import advance, alert_about
 from station.clock import database_now
+from station.leader_term import Term
 from station.models.alert import Severity
 from station.redaction import redact
 from station.states import SCHEDULER, sql_list
-from station.term import Term
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from nodes.models import Workload
 from scheduling.models import Booking
 from station.alerts import raise_alert
 from station.models.alert import Severity
-from worker.wire import codec, recording
-from worker.wire.recording import Part, find_gaps
+from worker.wire import codec, parts_and_gaps
+from worker.wire.parts_and_gaps import Part, find_gaps
 from worker.wire.status import CaptureStatus
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def merge_parts(known: Iterable[Part], reported: Iterable[Part], node: int) -> l
 def missing_seconds(booking: Booking, until: datetime) -> float:
     """Seconds of the window, up to `until`, that are in no part."""
     wanted_until = min(until, booking.closes_at)
-    return recording.missing_seconds(booking.read_parts(), booking.read_gaps(), booking.opens_at, wanted_until)
+    return parts_and_gaps.missing_seconds(booking.read_parts(), booking.read_gaps(), booking.opens_at, wanted_until)
 
 
 def conclude(booking: Booking, workload: Workload | None, now: datetime) -> None:

@@ -24,10 +24,10 @@ from scheduling.recording.disk_forecast import bytes_needed
 from scheduling.recording.workload_spec import needs_of, source_of
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now, house_time
+from station.leader_term import Term
 from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
-from station.term import Term
 from worker.wire import codec
 from worker.wire.configuration import ProbeAnswer, ProbeConfig
 

@@ -19,10 +19,10 @@ from scheduling.models import Booking, Schedule
 from scheduling.rules.recurrence import Occurrence, occurrences
 from station.alerts import raise_alert, resolve_alert
 from station.clock import house_time
+from station.leader_term import Term
 from station.models.alert import Severity
 from station.redaction import redact
 from station.states import SCHEDULER
-from station.term import Term
 
 logger = logging.getLogger(__name__)
 

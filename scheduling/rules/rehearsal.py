@@ -21,8 +21,8 @@ from scheduling.models import Booking, Schedule
 from scheduling.recording.lifecycle import advance
 from scheduling.rules import planning
 from station.clock import pretend
+from station.leader_term import Term
 from station.states import sql_list
-from station.term import Term
 
 State = Booking.State
 APPS = ("station", "nodes", "scheduling")

@@ -10,7 +10,7 @@ import pytest
 from nodes.models import Node, Workload
 from nodes.runtimes import runtime_for
 from scheduling.bookings.making import book
-from scheduling.leader.leader import read_status
+from scheduling.leader.election import read_status
 from scheduling.models import Booking, Leadership, Recorder
 from station.clock import database_now
 from testing.verdicts import assert_true_verdict

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from scheduling.leader.leader import Leader, read_status
+from scheduling.leader.election import Leader, read_status
 from scheduling.leader.loop import GLANCE, Loop
 from scheduling.models import Leadership, Recorder, Schedule
 from station.clock import database_now
 from station.database.notify import wake_scheduler
 from station.database.sessions import PoolingRefused
-from station.term import Term
+from station.leader_term import Term
 from testing.media import free_port
 from testing.processes import manage
 from testing.waiting import wait_until

@@ -15,8 +15,8 @@ from scheduling.leader.loop import Loop
 from scheduling.models import Booking, Recorder
 from scheduling.recording import lifecycle, loop_step, workload_spec
 from scheduling.recording.lifecycle import BACKOFF_SECONDS, advance, request_stop
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

@@ -16,7 +16,7 @@ from station.models import Alert
 from station.sealing import seal
 from worker.wire import codec
 from worker.wire.configuration import Source
-from worker.wire.recording import NO_SIGNAL, Part, find_gaps, gap_between
+from worker.wire.parts_and_gaps import NO_SIGNAL, Part, find_gaps, gap_between
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

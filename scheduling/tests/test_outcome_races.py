@@ -13,11 +13,11 @@ from scheduling.recording.lifecycle import advance
 from scheduling.recording.loop_step import unwant_leftovers
 from scheduling.recording.outcome import conclude, copy_progress
 from scheduling.tests.test_outcome import part, run
+from station.leader_term import Term
 from station.models import Alert
 from station.sealing import seal
-from station.term import Term
 from worker.wire import codec
-from worker.wire.recording import Part
+from worker.wire.parts_and_gaps import Part
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

@@ -12,8 +12,8 @@ from scheduling.rules import planning
 from scheduling.rules.planning import plan_ahead
 from scheduling.rules.replanning import pause, replan, resume
 from scheduling.tests.conftest import HOUR, NOW
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

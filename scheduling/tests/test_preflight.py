@@ -13,8 +13,8 @@ from scheduling.models import Booking, Recorder
 from scheduling.recording import preflight
 from scheduling.recording.disk_forecast import bytes_needed
 from scheduling.recording.workload_spec import ask_for_worker
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 from testing.media import free_port, sender
 from testing.waiting import wait_until
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from scheduling.leader import leader
+from scheduling.leader import election
 from scheduling.models import Booking
 from scheduling.recording import punctuality
 from station.badges import badge, state_badge
@@ -61,7 +61,7 @@ def tonight(request: HttpRequest) -> HttpResponse:
                 "next_check": house_time(booking.next_preflight_at) if booking.next_preflight_at else "",
             }
         )
-    status = leader.read_status()
+    status = election.read_status()
     context = {
         "bad": [entry for entry in entries if entry["is_bad"]],
         "good": [entry for entry in entries if not entry["is_bad"]],

@@ -14,12 +14,12 @@ from django.db import connections
 from django.db.models import Min
 
 from station.clock import database_now, house_time
+from station.leader_term import Term
 from station.models import AlertDelivery, AlertRoute
 from station.outbound import OutboundError, post
 from station.redaction import redact
 from station.sealing import CannotOpen, unseal
 from station.states import sql_list
-from station.term import Term
 
 logger = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from django.db import connection, connections
 from django.utils import timezone
 
 from station.alerts import acknowledge, raise_alert, resolve_alert, sending
+from station.leader_term import Term
 from station.models import Alert, AlertDelivery, AlertRoute
 from station.models.alert import Severity
 from station.sealing import seal
-from station.term import Term
 from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

@@ -2,7 +2,7 @@
 
 import threading
 
-from station.term import Term
+from station.leader_term import Term
 
 
 class Notes:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from worker.wire import codec
-from worker.wire.recording import (
+from worker.wire.parts_and_gaps import (
     NO_SIGNAL,
     WORKER_DIED,
     Gap,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from worker.capture.journal import Journal
 from worker.capture.splitting import Take
 from worker.media.ffmpeg import Ffmpeg
-from worker.wire.recording import Part
+from worker.wire.parts_and_gaps import Part
 
 # The sound continued this much longer than the picture, so the file is longer than its picture. If both end at the same
 # moment, they differ by less.

@@ -35,7 +35,7 @@ from worker.process.config_line import ConfigError
 from worker.process.redaction import redact
 from worker.wire.commands import End
 from worker.wire.configuration import CaptureConfig, Control
-from worker.wire.recording import Part
+from worker.wire.parts_and_gaps import Part
 from worker.wire.status import CaptureStatus
 
 LOOK_SECONDS = 0.25

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from worker.capture.journal import Journal
 from worker.media.ffmpeg import Ffmpeg
-from worker.wire.recording import Part
+from worker.wire.parts_and_gaps import Part
 
 SPLIT = "split"
 MUXERS = {

@@ -67,7 +67,7 @@ def no_sockets(machine: str = platform.machine()) -> bytes:
     return b"".join(struct.pack("HBBI", *step) for step in steps)
 
 
-class Cage:
+class Sandbox:
     """The sandbox of one program. Create it before the fork, enter it after the fork, close it in the parent."""
 
     def __init__(self, *, reads: Iterable[Path], writes: Iterable[Path] = (), runs: str, memory_mb: int = 0) -> None:

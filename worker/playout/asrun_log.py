@@ -7,7 +7,7 @@ from worker.playout.slots import FILLER, SLATE, Slot, moment_of
 from worker.wire.asrun import AsRunRecord
 
 
-class Logbook:
+class AsRunLog:
     """The director writes it, under its lock."""
 
     def __init__(self, spool: Spool) -> None:

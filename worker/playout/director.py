@@ -8,18 +8,18 @@ gap. An item that cannot be opened is known before it is due, and skipped.
 import threading
 from collections.abc import Callable
 
-from worker.playout.asrun_log import Logbook
+from worker.playout.asrun_log import AsRunLog
 from worker.playout.asrun_spool import Spool
 from worker.playout.director_status import DirectorStatus
 from worker.playout.filler import Filler, FillerFrame
 from worker.playout.item_frames import Ended, Screen, next_frame
 from worker.playout.list_failures import ListFailures
-from worker.playout.loaded import ChannelSetup, Item, Rundown
+from worker.playout.loaded_config import ChannelSetup, Item, Rundown
 from worker.playout.pausing import Pause
 from worker.playout.picture import bars, plain, silence
 from worker.playout.pipes import Data
 from worker.playout.slots import FILLER, LIVE, SLATE, Slot
-from worker.playout.upcoming import MOST_AHEAD, Lineup
+from worker.playout.upcoming import MOST_AHEAD, UpcomingItems
 
 # An item that is due but not ready may delay the list this long.
 OPEN_PATIENCE_SECONDS = 5.0
@@ -30,14 +30,14 @@ class Director:
 
     def __init__(self, config: ChannelSetup, spool: Spool, now: float, tell: Callable[[], None]) -> None:
         self.config, self.spool = config, spool
-        self._log = Logbook(spool)
+        self._log = AsRunLog(spool)
         self.picture = config.format
         self.lock = threading.RLock()
         self.slate = bars(self.picture) if config.slate == "bars" else plain(self.picture)
         self.black = plain(self.picture)
         is_paused = bool(config.resume and config.resume.is_paused)
         self._pause = Pause(is_paused=is_paused, holds_picture=config.pause == "hold", black=self.black)
-        self.lineup = Lineup(config.rundown, config.resume, now, tell)
+        self.lineup = UpcomingItems(config.rundown, config.resume, now, tell)
         self.slot: Slot | None = None
         self.filler = Filler(config.filler, self.picture, self.lineup.discard, tell)
         self.repeats = 0

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from worker.playout.slots import Slot, moment_of
-from worker.playout.upcoming import Lineup
+from worker.playout.upcoming import UpcomingItems
 from worker.wire.picture import Format
 from worker.wire.rundown import Place
 from worker.wire.status import ItemOnAir, NextItem
@@ -24,7 +24,7 @@ class DirectorStatus:
         cls,
         state: str,
         slot: Slot | None,
-        lineup: Lineup,
+        lineup: UpcomingItems,
         *,
         is_paused: bool,
         repeats: int,
@@ -44,7 +44,7 @@ class DirectorStatus:
         )
 
 
-def _next(lineup: Lineup) -> NextItem | None:
+def _next(lineup: UpcomingItems) -> NextItem | None:
     following = next(iter([*lineup.waiting, *lineup.upcoming]), None)
     if following is None:
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from worker.playout.loaded import Item
+from worker.playout.loaded_config import Item
 from worker.playout.picture import silence
 from worker.playout.pipes import Data
 from worker.playout.slots import HOLD_SECONDS, Slot

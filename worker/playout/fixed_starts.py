@@ -6,7 +6,7 @@ Like `upcoming`, it is only used under the director's lock.
 from collections.abc import Iterable, Mapping
 
 from worker.playout import list_timing
-from worker.playout.loaded import Item, Rundown
+from worker.playout.loaded_config import Item, Rundown
 from worker.playout.slots import Slot
 
 # (key of the item, time of its start)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from worker.playout import list_timing
-from worker.playout.loaded import Rundown
+from worker.playout.loaded_config import Rundown
 from worker.playout.slots import Slot
 
 

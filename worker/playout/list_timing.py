@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from worker.playout.loaded import Item, Rundown
+from worker.playout.loaded_config import Item, Rundown
 
 # The most steps to find a place in a list.
 MOST_STEPS = 100_000

@@ -13,7 +13,7 @@ from datetime import datetime
 from worker.media.ffmpeg import Binary
 from worker.playout.director import Director
 from worker.playout.director_status import DirectorStatus
-from worker.playout.loaded import ChannelSetup
+from worker.playout.loaded_config import ChannelSetup
 from worker.playout.outputs.decklink import Card
 from worker.playout.outputs.encoder import Encoder
 from worker.playout.outputs.fan_out import Fan
@@ -38,7 +38,7 @@ KEPT_UP_SECONDS = 10.0
 SLOW_SECONDS = 1.0
 
 
-class Stage:
+class MainLoop:
     def __init__(self, config: ChannelSetup, binary: Binary, director: Director, wake: threading.Event) -> None:
         self.config, self.binary, self.director = config, binary, director
         self.started_at = moment_of(time.time())

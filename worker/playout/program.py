@@ -9,8 +9,8 @@ from pathlib import Path
 from worker.media.ffmpeg import find_binary
 from worker.playout.asrun_spool import Spool
 from worker.playout.director import Director
-from worker.playout.loaded import ChannelSetup, load_rundown, load_setup
-from worker.playout.main_loop import Stage
+from worker.playout.loaded_config import ChannelSetup, load_rundown, load_setup
+from worker.playout.main_loop import MainLoop
 from worker.process import exits
 from worker.process.config_line import ConfigError, media_folder, parse_line, read_line
 from worker.process.http_server import Post, Server
@@ -43,8 +43,8 @@ def run() -> int:
     wake = threading.Event()
     spool = Spool(config.spool, config.control.generation)
     director = Director(config, spool, time.time(), wake.set)
-    stage = Stage(config, binary, director, wake)
-    playout = Playout(config, director, stage, spool)
+    main_loop = MainLoop(config, binary, director, wake)
+    playout = Playout(config, director, main_loop, spool)
     signal.signal(signal.SIGTERM, lambda *_: playout.ask_to_stop())
     signal.signal(signal.SIGINT, lambda *_: playout.ask_to_stop())
     try:
@@ -55,9 +55,9 @@ def run() -> int:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     threading.Thread(target=playout.watch_isolation, args=[server], daemon=True).start()
     try:
-        stage.run(playout.should_end)
+        main_loop.run(playout.should_end)
     finally:
-        stage.close(playout.reason)
+        main_loop.close(playout.reason)
     print(final_line(playout.status()), flush=True)
     return exits.ISOLATED if playout.reason == ISOLATED else exits.DONE
 
@@ -65,8 +65,8 @@ def run() -> int:
 class Playout:
     """The HTTP interface: status and commands. The director decides."""
 
-    def __init__(self, config: ChannelSetup, director: Director, stage: Stage, spool: Spool) -> None:
-        self.config, self.director, self.stage, self.spool = config, director, stage, spool
+    def __init__(self, config: ChannelSetup, director: Director, main_loop: MainLoop, spool: Spool) -> None:
+        self.config, self.director, self.main_loop, self.spool = config, director, main_loop, spool
         self.should_end = threading.Event()
         self.reason = STOPPED
         self.gets = {
@@ -86,7 +86,7 @@ class Playout:
         self.should_end.set()
 
     def status(self) -> PlayoutStatus:
-        return self.stage.status(self.director.status(time.time()), self.spool.revision)
+        return self.main_loop.status(self.director.status(time.time()), self.spool.revision)
 
     def asrun(self, since: int) -> AsRunPage:
         control, found = self.config.control, self.spool.since(since)
@@ -94,7 +94,7 @@ class Playout:
 
     def load(self, command: Load) -> None:
         """Play another list. The item on air stays on air."""
-        self.stage.learn(command.redact)
+        self.main_loop.learn(command.redact)
         rundown = load_rundown(command.rundown, self.config.media, command.sources)
         self.director.load(rundown, time.time())
         _save(self.config.spool / "rundown.json", command.rundown)

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 from worker.playout import list_timing
 from worker.playout.inputs.decoder import Decoder
-from worker.playout.loaded import Item
+from worker.playout.loaded_config import Item
 from worker.wire.asrun import AsRunRecord
-from worker.wire.recording import to_milliseconds
+from worker.wire.parts_and_gaps import to_milliseconds
 
 FILLER, SLATE, LIVE = "filler", "slate", "live"
 # After holding a picture this long, the slate is shown.

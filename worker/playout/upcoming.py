@@ -9,7 +9,7 @@ from collections.abc import Callable
 from worker.playout import list_timing
 from worker.playout.fixed_starts import FixedStarts
 from worker.playout.list_changes import cued_place, key_at, places_of, rebuilt, surviving_place
-from worker.playout.loaded import Item, Resume, Rundown
+from worker.playout.loaded_config import Item, Resume, Rundown
 from worker.playout.slots import Slot
 
 AHEAD, MOST_AHEAD = 3, 10
@@ -19,7 +19,7 @@ OPEN_AHEAD_SECONDS = 4.0
 JOIN_LEAD_SECONDS = 0.8
 
 
-class Lineup:
+class UpcomingItems:
     def __init__(self, rundown: Rundown, resume: Resume | None, now: float, tell: Callable[[], None]) -> None:
         self.rundown = rundown
         self.index: int | None = None  # of the item that is on air, or was the last

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testing.directing import SimulatedChannel
-from worker.playout.loaded import Item
+from worker.playout.loaded_config import Item
 
 
 @pytest.fixture

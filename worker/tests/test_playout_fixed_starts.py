@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from testing.directing import BEGIN, item, missing
-from worker.playout.loaded import Resume
+from worker.playout.loaded_config import Resume
 
 
 def test_a_fixed_start_is_opened_once_and_leaves_nothing_behind(simulate: Any) -> None:

@@ -17,8 +17,8 @@ from worker.playout.inputs.decoder import Decoder
 from worker.playout.inputs.growing_file import PACKET, ROUND_SECONDS, TICKS, find_entry
 from worker.playout.inputs.item_inputs import follow_feed
 from worker.wire import codec
+from worker.wire.parts_and_gaps import Part, RecordingJournal
 from worker.wire.picture import SAMPLE_RATE, Format
-from worker.wire.recording import Part, RecordingJournal
 
 pytestmark = pytest.mark.paced
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from testing.directing import BEGIN, item, missing
-from worker.playout.loaded import Rundown
+from worker.playout.loaded_config import Rundown
 
 
 def test_the_list_of_the_next_day_starts_on_the_second_without_airlock(simulate: Any) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from worker.playout.inputs.decoder_process import FIRST_PICTURE, FIRST_SOUND
 from worker.playout.inputs.sound import Sound
 from worker.playout.list_timing import Place, calls, first, follower, is_too_late, locate, waits_for
-from worker.playout.loaded import Item, Rundown
+from worker.playout.loaded_config import Item, Rundown
 from worker.playout.picture import SAMPLE_BYTES, bars, plain
 from worker.wire.picture import Format
 

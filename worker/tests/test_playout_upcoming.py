@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from testing.directing import BEGIN, item, missing
-from worker.playout.loaded import Resume, Rundown
+from worker.playout.loaded_config import Resume, Rundown
 
 
 def test_an_item_inserted_after_the_item_on_air_is_played_next(simulate: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testing.media import environment, ffmpeg
-from worker.media.sandbox import Cage, CannotConfine, landlock_version, no_sockets
+from worker.media.sandbox import CannotConfine, Sandbox, landlock_version, no_sockets
 
 # Where CI=true they run, and fail without it: nothing is hidden there.
 needs_landlock = pytest.mark.skipif(
@@ -20,7 +20,7 @@ needs_landlock = pytest.mark.skipif(
 def run_caged(code: str, *, reads: list[Path] = [], writes: list[Path] = []) -> "subprocess.CompletedProcess[str]":  # noqa: B006
     """A Python program inside of the cage; the interpreter's own folders are given to it."""
     base = [Path(sys.base_prefix), Path(sys.prefix)]
-    cage = Cage(reads=[*base, *reads], writes=writes, runs=sys.executable)
+    cage = Sandbox(reads=[*base, *reads], writes=writes, runs=sys.executable)
     try:
         return subprocess.run(
             [os.path.realpath(sys.executable), "-I", "-S", "-c", code],
@@ -74,7 +74,7 @@ def test_what_is_caged_writes_only_where_it_may(tmp_path: Path) -> None:
 
 
 def test_the_memory_of_what_is_caged_is_bounded() -> None:
-    cage = Cage(reads=[Path(sys.base_prefix), Path(sys.prefix)], runs=sys.executable, memory_mb=256)
+    cage = Sandbox(reads=[Path(sys.base_prefix), Path(sys.prefix)], runs=sys.executable, memory_mb=256)
     code = "x = bytearray(512 * 1024 * 1024)"
     done = subprocess.run(
         [os.path.realpath(sys.executable), "-I", "-S", "-c", code],
@@ -93,7 +93,7 @@ def test_an_unknown_machine_is_refused_instead_of_left_open() -> None:
 
 
 def test_ffmpeg_works_in_the_cage(tmp_path: Path) -> None:
-    cage = Cage(reads=[], writes=[tmp_path], runs=ffmpeg())
+    cage = Sandbox(reads=[], writes=[tmp_path], runs=ffmpeg())
     command = [ffmpeg(), "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=64x64:rate=5:duration=1"]
     done = subprocess.run(
         [*command, "-c:v", "libx264", "-f", "mp4", str(tmp_path / "out.mp4")],

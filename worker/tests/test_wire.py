@@ -29,8 +29,8 @@ from worker.wire.configuration import (
     write_handover,
 )
 from worker.wire.launcher import ExitNote, ProcessIds
+from worker.wire.parts_and_gaps import NO_SIGNAL, Gap, Part, RecordingJournal, find_gaps, missing_seconds
 from worker.wire.picture import Format
-from worker.wire.recording import NO_SIGNAL, Gap, Part, RecordingJournal, find_gaps, missing_seconds
 from worker.wire.rundown import Item, Place, Rundown
 from worker.wire.status import CaptureStatus, PlayoutStatus, WorkerStatus, final_line, kind_of, read_final
 

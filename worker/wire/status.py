@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from worker.wire import codec
-from worker.wire.recording import Gap, Part
+from worker.wire.parts_and_gaps import Gap, Part
 from worker.wire.rundown import Place
 
 

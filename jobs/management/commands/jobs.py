@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from jobs.figures import JobFigures, read_figures
+from jobs.statistics import JobFigures, read_figures
 from station.clock import house_time
 
 

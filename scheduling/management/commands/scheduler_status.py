@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from scheduling.leader.leader import read_status
+from scheduling.leader.election import read_status
 from scheduling.models import Booking
 from station.clock import database_now, house_time, spoken
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scheduling.leader.leader import read_status
+from scheduling.leader.election import read_status
 from station.database.notify import STEP_DOWN, wake_scheduler
 
 

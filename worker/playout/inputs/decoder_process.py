@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from worker.media.ffmpeg import Binary, words_of
-from worker.media.sandbox import Cage
+from worker.media.sandbox import Sandbox
 from worker.playout.pipes import widen
 from worker.process.parent_death import die_with
 from worker.wire.picture import SAMPLE_RATE, Format
@@ -92,7 +92,7 @@ def open_process(
     binary: Binary, feed: Feed, picture: Format, streams: str, offset_seconds: float
 ) -> tuple["subprocess.Popen[bytes]", dict[str, int]]:
     """The running ffmpeg and the pipe to read each stream from: "v" for the picture, "a" for the sound."""
-    cage = None if feed.reads is None else Cage(reads=feed.reads, runs=binary.path)
+    cage = None if feed.reads is None else Sandbox(reads=feed.reads, runs=binary.path)
     pipes = {each: os.pipe() for each in streams}
     reading = {each: read for each, (read, _) in pipes.items()}
     writing = {each: write for each, (_, write) in pipes.items()}
@@ -113,7 +113,7 @@ def open_process(
     return process, reading
 
 
-def start_ffmpeg(binary: Binary, command: list[str], cage: Cage | None, fds: list[int]) -> "subprocess.Popen[bytes]":
+def start_ffmpeg(binary: Binary, command: list[str], cage: Sandbox | None, fds: list[int]) -> "subprocess.Popen[bytes]":
     """Call it on the main thread: the kernel ends ffmpeg when that thread ends."""
     parent = os.getpid()
 

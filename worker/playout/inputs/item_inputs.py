@@ -11,10 +11,10 @@ from worker.media.file_formats import FORMATS, PROTOCOLS
 from worker.media.sources import build_input, nth_decklink
 from worker.playout.inputs.decoder_process import Feed
 from worker.playout.inputs.growing_file import Entry, find_entry
-from worker.playout.loaded import Item
+from worker.playout.loaded_config import Item
 from worker.process.config_line import ConfigError
 from worker.wire import codec
-from worker.wire.recording import RecordingJournal
+from worker.wire.parts_and_gaps import RecordingJournal
 
 PIECE_BYTES = 188 * 256
 FOLLOW_SECONDS = 0.1

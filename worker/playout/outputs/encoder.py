@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import IO
 
 from worker.media.ffmpeg import Binary, words_of
-from worker.playout.loaded import ChannelSetup
+from worker.playout.loaded_config import ChannelSetup
 from worker.playout.pipes import Data, Pump, widen
 from worker.process.parent_death import die_with
 from worker.wire.picture import SAMPLE_RATE, Format

@@ -21,8 +21,8 @@ from jobs.models import Run
 from jobs.runs.queue import cancel_of, enqueue
 from station.alerts import raise_alert, resolve_alert
 from station.database.notify import wake_scheduler
+from station.leader_term import Term
 from station.states import SCHEDULER, sql_list
-from station.term import Term
 
 logger = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from nodes.workloads.media_worker_client import WorkerHangs, WorkerSilent, fetch
 from nodes.workloads.reachability import SEALED, UNREACHABLE, VANISHED, Doubt, Heard
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
+from station.leader_term import Term
 from station.models.alert import Severity
 from station.redaction import redact
 from station.sealing import CannotOpen
-from station.term import Term
 from worker.process import exits
 from worker.wire import codec
 from worker.wire.status import WorkerStatus, kind_of, read_final
@@ -30,7 +30,7 @@ HUNG_LOOP_SECONDS = 20
 ON_AIR_SECONDS = 5.0
 
 
-def watch(term: Term, workload: Workload, runtime: Runtime) -> None:
+def poll(term: Term, workload: Workload, runtime: Runtime) -> None:
     """One check. The engine is asked only when the media worker itself is silent."""
     is_fenced = workload.is_fenced
     # It did not answer the last check and may be off air: ask its engine and all nodes while waiting for its answer.

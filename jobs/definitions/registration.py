@@ -7,8 +7,8 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError, transaction
 
-from jobs.declared import fire_times
-from jobs.declared.declarations import JobSpec, registry
+from jobs.definitions import fire_times
+from jobs.definitions.job_decorator import JobSpec, registry
 from jobs.models import Job, JobCursor
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now

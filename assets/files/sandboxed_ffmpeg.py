@@ -24,7 +24,7 @@ from django.conf import settings
 
 from worker.media.ffmpeg import Binary, words_of
 from worker.media.file_formats import FORMATS, PROTOCOLS, concat_list
-from worker.media.sandbox import Cage, CannotConfine, landlock_version
+from worker.media.sandbox import CannotConfine, Sandbox, landlock_version
 from worker.process.parent_death import die_with
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def run_ffmpeg(
     binary = ffmpeg_binary()
     with input_of(media, decoder) as (inputs, reads):
         try:
-            cage = Cage(
+            cage = Sandbox(
                 reads=reads,
                 writes=[writes] if writes else [],
                 runs=binary.path,
@@ -122,7 +122,7 @@ def run_ffmpeg(
 def _watch(
     command: list[str],
     binary: Binary,
-    cage: Cage,
+    cage: Sandbox,
     on_progress: Callable[[float], None],
     keep: re.Pattern[str] | None,
 ) -> list[str]:
@@ -147,7 +147,7 @@ def _watch(
     return kept if keep else list(said)
 
 
-def _start(command: list[str], binary: Binary, cage: Cage) -> "subprocess.Popen[bytes]":
+def _start(command: list[str], binary: Binary, cage: Sandbox) -> "subprocess.Popen[bytes]":
     parent = os.getpid()
 
     def in_child() -> None:

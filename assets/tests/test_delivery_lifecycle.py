@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from assets.delivery import deliveries
+from assets.delivery import lifecycle
 from assets.library import retention
 from assets.models import Asset, Delivery, Destination
 from jobs.models import Run
 from station.clock import database_now
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 from testing.fleet import HandWorker, later, work_off
 from testing.mam import Mam
 
@@ -23,12 +23,12 @@ State = Delivery.State
 
 def attempt(seconds: float = 7200) -> None:
     """One turn of the leader and of a job worker, at a time when all deliveries are due."""
-    deliveries.step(Term(), later(seconds))
-    work_off(deliveries.JOB)
+    lifecycle.step(Term(), later(seconds))
+    work_off(lifecycle.JOB)
 
 
 def deliver(asset: Asset, destination: Destination, attempts: int = 1) -> Delivery:
-    deliveries.want(asset, destination, now=database_now(), by="anna")
+    lifecycle.want(asset, destination, now=database_now(), by="anna")
     for _ in range(attempts):
         attempt()
     return Delivery.objects.get(asset=asset, destination=destination)
@@ -50,19 +50,19 @@ def test_an_asset_is_created_with_its_files_under_one_key(
 
 
 def test_a_ready_asset_is_delivered_automatically(ready: Asset, destination: Destination) -> None:
-    assert deliveries.offer(ready, now=database_now()) == 1
-    assert deliveries.offer(ready, now=database_now()) == 0
+    assert lifecycle.offer(ready, now=database_now()) == 1
+    assert lifecycle.offer(ready, now=database_now()) == 0
     destination.is_automatic = False
     destination.save()
     Delivery.objects.all().delete()
-    assert deliveries.offer(ready, now=database_now()) == 0
+    assert lifecycle.offer(ready, now=database_now()) == 0
 
 
 def test_a_partial_asset_is_offered_only_where_it_is_taken(ready: Asset, destination: Destination) -> None:
     Asset.objects.filter(pk=ready.pk).update(state=Asset.State.PARTIAL)
     ready.refresh_from_db()
     Destination.objects.update(takes_partial=False)
-    assert deliveries.offer(ready, now=database_now()) == 0
+    assert lifecycle.offer(ready, now=database_now()) == 0
 
 
 @pytest.mark.parametrize("mood", ["500", "503", "drop", "half", "nonsense", "hang", "redirect"])
@@ -113,7 +113,7 @@ def test_after_eight_attempts_it_is_given_up_with_an_alert(ready: Asset, destina
     assert (delivery.state, delivery.attempts, len(mam.calls)) == (State.GIVEN_UP, 8, 8)
     alert = Alert.objects.get(key=f"given_up:{delivery.owner}")
     assert "Deliver again" in alert.text
-    assert deliveries.again(delivery, now=database_now(), by="anna")
+    assert lifecycle.again(delivery, now=database_now(), by="anna")
     attempt()
     delivery.refresh_from_db()
     assert (delivery.state, delivery.attempts) == (State.DELIVERED, 1)
@@ -125,7 +125,7 @@ def test_delivered_again_is_an_update(ready: Asset, destination: Destination, ma
     """A-03: "deliver again" """
     delivery = deliver(ready, destination)
     Asset.objects.filter(pk=ready.pk).update(title="A better title")
-    assert deliveries.again(delivery, now=database_now(), by="anna")
+    assert lifecycle.again(delivery, now=database_now(), by="anna")
     attempt()
     assert mam.assets == {"mam-1": mam.assets["mam-1"]}
     assert mam.assets["mam-1"]["name"] == "A better title"
@@ -135,27 +135,27 @@ def test_the_pauses_double_and_differ(settings: Any) -> None:
     """A-03: exponential backoff with jitter, one hour at most."""
     settings.DELIVERY_BACKOFF_SECONDS = 15
     for count, seconds in [(1, 15), (2, 30), (5, 240)]:
-        pauses = [deliveries.backoff(count).total_seconds() for _ in range(50)]
+        pauses = [lifecycle.backoff(count).total_seconds() for _ in range(50)]
         assert all(0.74 * seconds <= pause <= 1.26 * seconds for pause in pauses)
         assert len(set(pauses)) > 10
-    assert deliveries.backoff(30) <= timedelta(seconds=4500)
+    assert lifecycle.backoff(30) <= timedelta(seconds=4500)
 
 
 def test_25_a_turn_and_those_never_attempted_first(settings: Any, project: Any, destination: Destination) -> None:
     """A-03: 25 per turn, nulls first."""
     now = database_now()
     old = Asset.objects.create(project=project, title="old", state="ready", origin="import", created_at=now)
-    deliveries.want(old, destination, now=now, by="x")
+    lifecycle.want(old, destination, now=now, by="x")
     Delivery.objects.update(state=State.FAILED, attempts=1, next_attempt_at=now - timedelta(hours=1))
     for number in range(30):
         asset = Asset.objects.create(project=project, title=f"{number}", state="ready", origin="import", created_at=now)
-        deliveries.want(asset, destination, now=now, by="x")
-    following = deliveries.step(Term(), now)
+        lifecycle.want(asset, destination, now=now, by="x")
+    following = lifecycle.step(Term(), now)
     assert Delivery.objects.filter(state=State.SENDING).count() == 25
     assert Delivery.objects.get(asset=old).state == State.FAILED
     assert following is not None
     assert following <= now + timedelta(seconds=2)
-    deliveries.step(Term(), now)
+    lifecycle.step(Term(), now)
     assert Delivery.objects.filter(state=State.SENDING).count() == 31
 
 
@@ -164,31 +164,31 @@ def test_one_row_that_throws_does_not_stop_the_others(
 ) -> None:
     """A-04"""
     now = database_now()
-    deliveries.want(ready, destination, now=now, by="x")
+    lifecycle.want(ready, destination, now=now, by="x")
     second = Asset.objects.create(project=project, title="second", state="ready", origin="import", created_at=now)
-    deliveries.want(second, destination, now=now, by="x")
-    really = deliveries.dispatch
+    lifecycle.want(second, destination, now=now, by="x")
+    really = lifecycle.dispatch
 
     def dispatch(delivery: Delivery, at: Any) -> bool:
         if delivery.asset_id == ready.pk:
             raise RuntimeError("broken row")
         return really(delivery, at)
 
-    monkeypatch.setattr(deliveries, "dispatch", dispatch)
-    deliveries.step(Term(), now)
+    monkeypatch.setattr(lifecycle, "dispatch", dispatch)
+    lifecycle.step(Term(), now)
     assert Delivery.objects.get(asset=second).state == State.SENDING
 
 
 def test_a_job_worker_that_dies_is_a_failed_attempt(ready: Asset, destination: Destination, mam: Mam) -> None:
     """A-03: no delivery stays in sending."""
-    deliveries.want(ready, destination, now=database_now(), by="anna")
-    deliveries.step(Term(), database_now())
-    worker = HandWorker(deliveries.JOB)
+    lifecycle.want(ready, destination, now=database_now(), by="anna")
+    lifecycle.step(Term(), database_now())
+    worker = HandWorker(lifecycle.JOB)
     claimed = worker.claim()[0]
     from jobs.runs.sweeping import orphan
 
     assert orphan(Run.objects.get(pk=claimed.id), Run.Fault.WORKER_CRASHED, database_now())
-    deliveries.step(Term(), database_now())
+    lifecycle.step(Term(), database_now())
     delivery = Delivery.objects.get()
     assert delivery.state == State.FAILED
     assert "job worker died" in delivery.error
@@ -198,7 +198,7 @@ def test_a_job_worker_that_dies_is_a_failed_attempt(ready: Asset, destination: D
 
 
 def test_a_withdrawn_asset_is_not_sent(ready: Asset, destination: Destination, mam: Mam) -> None:
-    deliveries.want(ready, destination, now=database_now(), by="anna")
+    lifecycle.want(ready, destination, now=database_now(), by="anna")
     Asset.objects.filter(pk=ready.pk).update(withdrawn_at=database_now())
     attempt()
     assert Delivery.objects.get().state == State.GIVEN_UP
@@ -207,22 +207,22 @@ def test_a_withdrawn_asset_is_not_sent(ready: Asset, destination: Destination, m
 
 def test_waiting_for_a_job_worker_is_no_failed_attempt(ready: Asset, destination: Destination) -> None:
     """A-03: a night without job workers costs no attempt; an upload that runs for hours does."""
-    deliveries.want(ready, destination, now=database_now(), by="anna")
-    deliveries.step(Term(), database_now())
-    deliveries.step(Term(), later(12 * 3600))
+    lifecycle.want(ready, destination, now=database_now(), by="anna")
+    lifecycle.step(Term(), database_now())
+    lifecycle.step(Term(), later(12 * 3600))
     assert Delivery.objects.get().state == State.SENDING
-    HandWorker(deliveries.JOB).claim()
-    deliveries.step(Term(), later(3 * 3600))
+    HandWorker(lifecycle.JOB).claim()
+    lifecycle.step(Term(), later(3 * 3600))
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.error) == (State.FAILED, "it took too long")
 
 
 def test_a_delivery_to_an_inactive_destination_is_given_up(ready: Asset, destination: Destination) -> None:
     """A-03, A-07: it must not wait forever or keep its asset from deletion."""
-    deliveries.want(ready, destination, now=database_now(), by="anna")
+    lifecycle.want(ready, destination, now=database_now(), by="anna")
     Destination.objects.update(is_active=False)
     assert retention.why_kept(ready, []) == "it is being delivered"
-    deliveries.step(Term(), database_now())
+    lifecycle.step(Term(), database_now())
     delivery = Delivery.objects.get()
     assert (delivery.state, "is not active" in delivery.error) == (State.GIVEN_UP, True)
     ready = Asset.objects.get(pk=ready.pk)
@@ -233,8 +233,8 @@ def test_withdrawing_an_asset_stops_its_delivery(ready: Asset, destination: Dest
     """A-08"""
     from assets.library import usage
 
-    deliveries.want(ready, destination, now=database_now(), by="anna")
-    deliveries.step(Term(), database_now())
+    lifecycle.want(ready, destination, now=database_now(), by="anna")
+    lifecycle.step(Term(), database_now())
     usage.withdraw(ready, reason="rights", now=database_now(), by="anna")
     assert Delivery.objects.get().state == State.GIVEN_UP
     assert Run.objects.get().state == Run.State.CANCELLED

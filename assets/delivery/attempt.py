@@ -12,10 +12,10 @@ from django.db import transaction
 
 from assets.delivery import connectors
 from assets.delivery.connectors.parcel import Forgotten, NotDelivered, Parcel, PartFile
-from assets.delivery.deliveries import DeliveryOrder, fail, log_attempt
+from assets.delivery.lifecycle import DeliveryOrder, fail, log_attempt
 from assets.files.locations import FileGone, path_of
 from assets.models import Delivery
-from jobs.declared.run_context import Hopeless, RunContext, RunStopped
+from jobs.definitions.run_context import Hopeless, RunContext, RunStopped
 from jobs.models import Run
 from station.alerts import resolve_alert
 from station.clock import database_now

@@ -12,10 +12,10 @@ from nodes import workloads
 from nodes.machines import health
 from nodes.models import Node, Workload
 from nodes.runtimes.base import Observed, RuntimeFault, Status
-from nodes.workloads import reachability, watch
+from nodes.workloads import poll, reachability
 from nodes.workloads.media_worker_client import WorkerHangs
+from station.leader_term import Term
 from station.models import Alert
-from station.term import Term
 from testing.workloads import like_a_channel
 from worker.wire.status import PlayoutStatus
 
@@ -59,7 +59,7 @@ def nothing_heard(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     def silent(workload: Workload, seconds: float) -> PlayoutStatus:
         raise WorkerHangs("timed out")
 
-    monkeypatch.setattr(watch, "fetch_status", silent)
+    monkeypatch.setattr(poll, "fetch_status", silent)
     monkeypatch.setattr(
         reachability, "PATIENCE_SECONDS", 30.0
     )  # a busy test machine must not look like a silent engine
@@ -94,14 +94,14 @@ def test_a_silent_media_worker_that_answered_before_is_ended(term: Term) -> None
     """P-04: its engine reports it as running and its port was reachable before, so it hangs."""
     workload = channel_on(node("a"), 1)
     term.memory(reachability.Heard).note(workload)
-    watch.watch(term, workload, Engine())  # type: ignore[arg-type]
+    poll.poll(term, workload, Engine())  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.FAILED, "unresponsive")
 
 
 def test_a_media_worker_that_never_answered_this_scheduler_is_left_alone(term: Term) -> None:
     """P-05: a new leader behind a firewall must not kill every channel of the station."""
     workload = channel_on(node("a"), 1)
-    watch.watch(term, workload, Engine())  # type: ignore[arg-type]
+    poll.poll(term, workload, Engine())  # type: ignore[arg-type]
     assert workload.state == State.RUNNING
     assert alerts() == {reachability.UNREACHABLE}
 
@@ -112,7 +112,7 @@ def test_if_most_channels_are_silent_at_once_none_is_ended(term: Term) -> None:
     both = [channel_on(where, number) for number in (1, 2)]
     for workload in both:
         term.memory(reachability.Heard).note(workload)
-        watch.watch(term, workload, Engine())  # type: ignore[arg-type]
+        poll.poll(term, workload, Engine())  # type: ignore[arg-type]
     assert {workload.state for workload in both} == {State.RUNNING}
     assert alerts() == {reachability.UNREACHABLE}
 
@@ -123,13 +123,13 @@ def test_a_missing_sealing_key_ends_nothing(term: Term, monkeypatch: pytest.Monk
     term.memory(reachability.Heard).note(workload)
 
     def sealed(workload: Workload, seconds: float) -> PlayoutStatus:
-        raise watch.CannotOpen("no key opens it")
+        raise poll.CannotOpen("no key opens it")
 
-    monkeypatch.setattr(watch, "fetch_status", sealed)
-    watch.watch(term, workload, Engine())  # type: ignore[arg-type]
+    monkeypatch.setattr(poll, "fetch_status", sealed)
+    poll.poll(term, workload, Engine())  # type: ignore[arg-type]
     assert workload.state == State.RUNNING
     assert alerts() == {reachability.SEALED}
-    watch.take_heartbeat(workload, status_of(workload, frames=1), timezone.now())
+    poll.take_heartbeat(workload, status_of(workload, frames=1), timezone.now())
     assert alerts() == set(), "heard again"
 
 
@@ -142,7 +142,7 @@ def test_a_node_that_was_down_before_does_not_count_as_newly_missing(
     workload = channel_on(nodes["a"], 1, silent_seconds=5)
     roll = Roll(list(nodes.values()), [nodes[name] for name in gone])
     monkeypatch.setattr(health, "call_roll", lambda: roll)
-    watch.watch(term, workload, Engine(answers=False))  # type: ignore[arg-type]
+    poll.poll(term, workload, Engine(answers=False))  # type: ignore[arg-type]
     assert workload.state == (State.LOST if is_lost else State.RUNNING)
     assert alerts() == (set() if is_lost else {reachability.VANISHED})
 
@@ -155,7 +155,7 @@ def test_a_machine_that_drops_every_packet_is_lost_at_the_second_check(
     workload = channel_on(node("a"), 1, silent_seconds=seconds)
     workload.missed_looks = misses
     assert workload.heartbeat_at is not None
-    assert watch._is_overdue(workload, workload.heartbeat_at + timedelta(seconds=seconds)) is is_overdue
+    assert poll._is_overdue(workload, workload.heartbeat_at + timedelta(seconds=seconds)) is is_overdue
 
 
 def test_the_first_missed_check_does_not_wait_for_the_engine_and_the_second_asks_all_in_parallel(
@@ -184,16 +184,16 @@ def test_the_first_missed_check_does_not_wait_for_the_engine_and_the_second_asks
         asked.append("everybody")
         return Roll([gone, there, more], [gone])
 
-    monkeypatch.setattr(watch, "fetch_status", silent)
+    monkeypatch.setattr(poll, "fetch_status", silent)
     monkeypatch.setattr(
         reachability, "PATIENCE_SECONDS", 30.0
     )  # a busy test machine must not look like a silent engine
     monkeypatch.setattr(health, "call_roll", call_roll)
-    watch.watch(term, workload, Slow(answers=False))  # type: ignore[arg-type]
+    poll.poll(term, workload, Slow(answers=False))  # type: ignore[arg-type]
     assert (asked, workload.missed_looks) == (["worker"], 1)
     assert not engine_asked.is_set()
 
-    watch.watch(term, workload, Slow(answers=False))  # type: ignore[arg-type]
+    poll.poll(term, workload, Slow(answers=False))  # type: ignore[arg-type]
     assert asked == ["worker", "everybody", "worker"]
     assert workload.state == State.LOST
 
@@ -207,7 +207,7 @@ def test_a_node_that_answers_is_not_lost_although_it_does_not_report_one_contain
     workload = channel_on(where, 1, silent_seconds=5)
     term.memory(reachability.Heard).note(workload)
     monkeypatch.setattr(health, "call_roll", lambda: Roll([where], []))
-    watch.watch(term, workload, Engine(answers=False))  # type: ignore[arg-type]
+    poll.poll(term, workload, Engine(answers=False))  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.FAILED, "unresponsive")
 
 
@@ -220,10 +220,10 @@ def test_a_channel_on_a_card_is_not_given_up_after_a_few_silent_seconds(
     now = timezone.now()
     workload.spec, workload.deadline_at = {"devices": ["/dev/blackmagic/io0"]}, now + timedelta(seconds=20)
     monkeypatch.setattr(health, "call_roll", lambda: Roll([gone, there, more], [gone]))
-    watch.watch(term, workload, Engine(answers=False))  # type: ignore[arg-type]
+    poll.poll(term, workload, Engine(answers=False))  # type: ignore[arg-type]
     assert workload.state == State.RUNNING
     workload.deadline_at = now - timedelta(seconds=1)
-    watch.watch(term, workload, Engine(answers=False))  # type: ignore[arg-type]
+    poll.poll(term, workload, Engine(answers=False))  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.LOST, "node_gone")
 
 
@@ -234,6 +234,6 @@ def test_a_channel_with_hanging_storage_is_left_alone_while_it_sends_frames(
     """P-09: its main loop waits for a disk, but frames still go out."""
     workload = channel_on(node("a"), 1)
     told = status_of(workload, loop_age_seconds=60.0, last_frame_age_seconds=age, frames=100)
-    monkeypatch.setattr(watch, "fetch_status", lambda workload, seconds: told)
-    watch.watch(term, workload, Engine())  # type: ignore[arg-type]
+    monkeypatch.setattr(poll, "fetch_status", lambda workload, seconds: told)
+    poll.poll(term, workload, Engine())  # type: ignore[arg-type]
     assert workload.state == state

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
-from jobs.declared.fire_times import Cron, Every, When
+from jobs.definitions.fire_times import Cron, Every, When
 
 Handler = Callable[..., Any]
 NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")
