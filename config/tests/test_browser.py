@@ -273,7 +273,7 @@ def test_start_the_demo_channel_watch_skip_pause_and_stop(airlock: Airlock, page
     wait_until(lambda: _loaded(still) not in {None, first}, 20, "the picture moves", pause=0.5)
     now.get_by_text("Demo moving pattern").first.wait_for()
     press(page, "Skip", "Skip")
-    page.get_by_text("Demo channel goes on to the next item.").wait_for()
+    page.get_by_text("Demo channel skips to the next item.").wait_for()
     now.get_by_text("skipped by hand").first.wait_for()
     now.get_by_text("Demo colour wheel").first.wait_for()
     press(page, "Pause", "Pause")
@@ -310,7 +310,11 @@ def test_sort_a_playlist_by_hand_and_read_its_times(airlock: Airlock, page: Any)
     page.fill("#id_items-0-out_seconds", "2")
     page.fill("#id_items-0-in_seconds", "4")
     page.keyboard.press("Tab")
-    wait_until(lambda: "It ends before it begins." in times.inner_text(), 20, "the fault is shown beside the line")
+    wait_until(
+        lambda: "The out point must be after the in point." in times.inner_text(),
+        20,
+        "the fault is shown beside the line",
+    )
     page.fill("#id_items-0-in_seconds", "0")
     page.fill("#id_items-0-out_seconds", "")
     handle = page.locator("#items-group tbody.original").nth(2).locator("text=drag_indicator").bounding_box()
@@ -337,7 +341,7 @@ def test_insert_a_clip_that_was_not_planned(airlock: Airlock, page: Any) -> None
     page.locator("label[for=id_take], input[name=take]").last.click()
     page.screenshot(path=screenshots() / "insert.png")
     page.get_by_role("button", name="Insert", exact=True).last.click()
-    page.get_by_text("Demo channel goes over to Demo colour wheel. It stands in").wait_for()
+    page.get_by_text("Demo channel switches to Demo colour wheel. It was added to").wait_for()
     now = page.locator("[hx-get$='/now/']")
     now.locator("div", has_text=re.compile("^Now")).get_by_text("Demo colour wheel").wait_for()
     press(page, "Stop", "Stop")

@@ -1,3 +1,3 @@
-"""The pages of playout."""
+"""The admin pages of playout."""
 
 from playout.admin import asrun, channels, playlists  # noqa: F401

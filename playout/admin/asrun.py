@@ -1,4 +1,4 @@
-"""As-run: what went out, to be read and never edited."""
+"""The as-run log in the admin. It is read-only."""
 
 from django.contrib import admin
 from unfold.decorators import display

@@ -1,4 +1,4 @@
-"""The buttons of a channel's page."""
+"""The buttons on a channel's admin page."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ CLIPS_OFFERED = 300
 
 
 class CueForm(BaseDialogForm):
-    """What is in the channel's list now."""
+    """The items of the channel's current list."""
 
     item = forms.ModelChoiceField(PlaylistItem.objects.none(), widget=UnfoldAdminSelectWidget)
-    take = forms.BooleanField(label="now, cutting what is on", required=False, widget=UnfoldBooleanSwitchWidget)
+    take = forms.BooleanField(label="now, cutting the item on air", required=False, widget=UnfoldBooleanSwitchWidget)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -32,10 +32,10 @@ class CueForm(BaseDialogForm):
 
 
 class InsertForm(BaseDialogForm):
-    """What the library of the channel's project has, the newest first."""
+    """The playable assets of the channel's project, the newest first."""
 
     asset = forms.ModelChoiceField(Asset.objects.none(), label="clip", widget=UnfoldAdminSelectWidget)
-    take = forms.BooleanField(label="now, cutting what is on", required=False, widget=UnfoldBooleanSwitchWidget)
+    take = forms.BooleanField(label="now, cutting the item on air", required=False, widget=UnfoldBooleanSwitchWidget)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -50,7 +50,7 @@ BUTTONS = [
         controls.start,
         "play_circle",
         "Put the channel on air?",
-        "It plays its list to all its outputs until somebody stops it.",
+        "It plays its list on all its outputs until you stop it.",
         name="start_channel",
         path="start",
         variant=ActionVariant.PRIMARY,
@@ -59,7 +59,7 @@ BUTTONS = [
         controls.stop,
         "stop_circle",
         "Take the channel off air?",
-        "Nothing is sent any more, to any output.",
+        "All its outputs stop sending.",
         name="stop_channel",
         path="stop",
         variant=ActionVariant.DANGER,
@@ -67,7 +67,7 @@ BUTTONS = [
     Button(
         controls.play,
         "play_arrow",
-        "Play on?",
+        "Continue playing?",
         "The list continues where it was paused.",
         name="play_channel",
         path="play",
@@ -84,7 +84,7 @@ BUTTONS = [
         controls.skip,
         "skip_next",
         "Skip to the next item?",
-        "What is on ends now; a pause ends, too.",
+        "The item on air ends now. A pause ends too.",
         name="skip_channel",
         path="skip",
     ),
@@ -92,7 +92,7 @@ BUTTONS = [
         controls.cue,
         "playlist_play",
         "Which item is next?",
-        "After it the list continues from there.",
+        "The list continues after it.",
         submit="Cue",
         label="Cue…",
         name="cue_channel",
@@ -103,7 +103,7 @@ BUTTONS = [
         controls.insert,
         "playlist_add",
         "Which clip?",
-        "It follows what is on, and stays in the list.",
+        "It follows the item on air and stays in the list.",
         submit="Insert",
         label="Insert…",
         name="insert_channel",

@@ -1,4 +1,4 @@
-"""Channels: what is on, transport, where it goes, how often it was rescued."""
+"""The admin pages of channels: the item on air, buttons, outputs and recoveries."""
 
 from datetime import timedelta
 from typing import Any
@@ -35,13 +35,13 @@ DAYS_SHOWN = 7
 
 class OutputFormSet(BaseInlineFormSet):
     def clean(self) -> None:
-        """Two new ones of the same kind are not in the database yet, where the constraint would find them."""
+        """Find duplicates among new outputs: the database constraint cannot see them yet."""
         super().clean()
         seen: set[tuple[str, str]] = set()
         for form in self.forms:
-            told = form.cleaned_data if hasattr(form, "cleaned_data") else {}
-            pair = (told.get("type", ""), str(told.get("address", "")).strip())
-            if told.get("DELETE") or pair[0] not in ONLY_ONE:
+            data = form.cleaned_data if hasattr(form, "cleaned_data") else {}
+            pair = (data.get("type", ""), str(data.get("address", "")).strip())
+            if data.get("DELETE") or pair[0] not in ONLY_ONE:
                 continue
             if pair in seen:
                 form.add_error("address", f"{TWICE}.")
@@ -66,14 +66,14 @@ class RecoveryInline(ReadOnlyRights, TabularInline):
     model = Recovery
     fields = ["noticed_at", "kind", "from_node", "to_node", "off_air_seconds", "reason", "by"]
     readonly_fields = fields
-    verbose_name_plural = "rescues and moves"
+    verbose_name_plural = "restarts and moves"
     hide_title = True
     extra = 0
     max_num = 0
     per_page = 20
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return True  # the page it hangs on was allowed
+        return True  # the user may see the channel's page
 
 
 class ChannelEventInline(EventInline):
@@ -102,17 +102,17 @@ class ChannelAdmin(Operated, MachineAdmin):
         return self.fieldsets if obj else self.fieldsets[1:-1]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """What was on air keeps its as-run."""
+        """A channel that was on air keeps its as-run log, so it cannot be deleted."""
         if isinstance(obj, Channel) and (obj.asrun.exists() or obj.state != State.OFF_AIR):
             return False
         return super().has_delete_permission(request, obj)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """A worker keeps what it was started with; only lists reach it while it runs."""
+        """Only list changes reach a running media worker; say so if other settings changed."""
         super().save_related(request, form, formsets, change)
         names = {name for name in form.changed_data if name not in {"name", "project", "playlist"}}
         if form.instance.is_wanted and (names or any(each.has_changed() for each in formsets)):
-            messages.info(request, "It is on air as it was started: this takes effect at its next start, or a Move.")
+            messages.info(request, "The channel is still running its old settings. Restart or move it to apply this.")
 
     @display(description="Node")
     def node_shown(self, obj: Channel) -> str:
@@ -130,7 +130,7 @@ class ChannelAdmin(Operated, MachineAdmin):
         watch = render_to_string("playout/channel_watch.html", {"channel": obj})
         return format_html("{}{}", fragment, mark_safe(watch))
 
-    @display(description="To take away")
+    @display(description="Exports")
     def papers(self, obj: Channel) -> SafeString:
         today = day_of(timezone.now())
         days = [today - timedelta(days=number) for number in range(DAYS_SHOWN)]

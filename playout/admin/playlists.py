@@ -1,4 +1,4 @@
-"""Playlists: items in their order, their times, what is wrong with them."""
+"""The admin pages of playlists: the items in order, their times and warnings."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ class DayForm(BaseDialogForm):
 class ItemInline(ProjectRights, TabularInline):
     model = PlaylistItem
     fields = ["kind", "asset", "source", "title", "in_seconds", "out_seconds", "length_seconds"]
-    # The place comes last: it is hidden, and unfold puts the handle to drag a row by into the first column.
+    # The position comes last: it is hidden, and unfold puts the drag handle into the first column.
     fields += ["start_time", "start", "max_late_seconds", "position"]
     autocomplete_fields = ["asset"]
     ordering_field = "position"
@@ -41,7 +41,7 @@ class ItemInline(ProjectRights, TabularInline):
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         formset = named(super().get_formset(request, obj, **kwargs))
         if obj is not None and "position" in formset.form.base_fields:
-            formset.form.base_fields["position"].initial = obj.items.count()  # what is added comes last
+            formset.form.base_fields["position"].initial = obj.items.count()  # a new row comes last
         return formset
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
@@ -51,7 +51,7 @@ class ItemInline(ProjectRights, TabularInline):
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Only what the user may see can be put on air."""
+        """Offer only rows that the user may see."""
         related = db_field.remote_field.model
         permission = f"{related._meta.app_label}.view_{related._meta.model_name}"
         kwargs["queryset"] = only_visible(related._default_manager.all(), request.user, permission)
@@ -59,7 +59,7 @@ class ItemInline(ProjectRights, TabularInline):
 
 
 def _plan(playlist: Playlist) -> Plan:
-    """Computed once for all columns of a row."""
+    """The plan, computed once for all columns of a row."""
     if not hasattr(playlist, "_planned"):
         playlist._planned = plan_of(playlist, timezone.now())  # type: ignore[attr-defined]
     return playlist._planned  # type: ignore[attr-defined,no-any-return]
@@ -97,8 +97,8 @@ class PlaylistAdmin(Operated, StationAdmin):
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
-        if words := on_air_today(form.instance, timezone.now()):
-            messages.warning(request, words)
+        if warning := on_air_today(form.instance, timezone.now()):
+            messages.warning(request, warning)
 
     @display(description="Length")
     def length_shown(self, obj: Playlist) -> str:
@@ -110,7 +110,7 @@ class PlaylistAdmin(Operated, StationAdmin):
 
     @display(description="Times")
     def times_shown(self, obj: Playlist) -> SafeString:
-        """Asked again whenever the form changes, so that people see what they are about to save."""
+        """The times, updated whenever the form changes, so that users see the effect before they save."""
         inner = render_to_string("playout/times.html", {"plan": plan_of(obj, timezone.now()), "playlist": obj})
         # The fragment is our own template's output, escaped there.
         return format_html(

@@ -1,4 +1,4 @@
-"""Channels and playlists over HTTP (P-01)."""
+"""The HTTP API of channels and playlists (P-01)."""
 
 from playout.api.channels import channels
 from playout.api.playlists import playlists

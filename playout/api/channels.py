@@ -1,4 +1,4 @@
-"""Channels over HTTP: status, transport, as-run; set up, changed, taken away."""
+"""The HTTP API of channels: status, actions, as-run; create, change, delete."""
 
 from datetime import date, datetime
 from typing import Any, Literal
@@ -39,7 +39,7 @@ class ChannelOut(Schema):
 
 
 class OutputIn(Schema):
-    """Secrets stand in the address, and are sealed when it is stored."""
+    """Secrets are part of the address and are sealed when it is stored."""
 
     type: str
     address: str
@@ -47,7 +47,7 @@ class OutputIn(Schema):
 
 
 class ChannelChange(Schema):
-    """What is left out stays as it is. `outputs`, if given, are all of them. Takes effect at the next start."""
+    """Fields that are left out stay unchanged. `outputs` replaces all outputs. Takes effect at the next start."""
 
     name: str | None = None
     playlist: int | None = None
@@ -101,7 +101,7 @@ def channel_out(channel: Channel) -> ChannelOut:
 
 @channels.get("/", response=list[ChannelOut])
 def list_channels(request: HttpRequest) -> list[ChannelOut]:
-    """All you may see."""
+    """All channels that you may see."""
     return [channel_out(row) for row in visible(Channel.objects.select_related("project"), request)]
 
 
@@ -112,7 +112,7 @@ def get_channel(request: HttpRequest, pk: int) -> ChannelOut:
 
 @channels.post("/", response={201: ChannelOut})
 def make_channel(request: HttpRequest, wanted: ChannelIn) -> Status[ChannelOut]:
-    """Off air until somebody starts it. 422 says what is wrong."""
+    """The new channel is off air. 422 says what is wrong."""
     channel = Channel(project=project_of(request, wanted.project, "playout.add_channel"), state_since_at=timezone.now())
     _write(request, channel, wanted, "add")
     return Status(201, channel_out(channel))
@@ -127,12 +127,12 @@ def change_channel(request: HttpRequest, pk: int, wanted: ChannelChange) -> Chan
 
 @channels.delete("/{pk}", response={204: None})
 def delete_channel(request: HttpRequest, pk: int) -> Status[None]:
-    """Only one that was never on air: what was keeps its as-run."""
+    """Only a channel that was never on air can be deleted: the others keep their as-run log."""
     channel = one(Channel.objects.all(), request, pk)
     if channel.is_wanted or channel.state != Channel.State.OFF_AIR or channel.asrun.exists():
-        raise HttpError(CONFLICT, f"{channel} is on air, or was: its as-run is kept.")
+        raise HttpError(CONFLICT, f"{channel} is or was on air. Its as-run log must be kept.")
     if channel.playlists.exists():
-        raise HttpError(CONFLICT, f"{channel} has lists of its own: delete them first.")
+        raise HttpError(CONFLICT, f"{channel} has lists of its own. Delete them first.")
     remove(request, channel)
     return Status(204, None)
 
@@ -157,7 +157,7 @@ def _write(request: HttpRequest, channel: Channel, wanted: ChannelChange, verb: 
 
 @channels.post("/{pk}/cue", response=Answer)
 def cue(request: HttpRequest, pk: int, cued: CueIn) -> Answer:
-    """This item next; with `take`, now."""
+    """Play this item next, or with `take` now."""
     channel = one(Channel.objects.all(), request, pk)
     item = one(PlaylistItem.objects.all(), request, cued.item)
     return answer(request, controls.cue, channel, item=item, take=cued.take)
@@ -165,7 +165,7 @@ def cue(request: HttpRequest, pk: int, cued: CueIn) -> Answer:
 
 @channels.post("/{pk}/insert", response=Answer)
 def insert(request: HttpRequest, pk: int, wanted: InsertIn) -> Answer:
-    """A clip into the list behind what is on; with `take`, now. It needs the right to change the list, too."""
+    """Insert a clip after the item on air, or with `take` now. It also needs the permission to change the list."""
     channel = one(Channel.objects.all(), request, pk)
     asset = one(Asset.objects.all(), request, wanted.asset)
     return answer(request, controls.insert, channel, **{**wanted.dict(), "asset": asset})
@@ -173,16 +173,16 @@ def insert(request: HttpRequest, pk: int, wanted: InsertIn) -> Answer:
 
 @channels.get("/{pk}/as-run")
 def as_run(request: HttpRequest, pk: int, day: date | None = None) -> dict[str, Any]:
-    """What went out on a broadcast day; without one, today."""
+    """The as-run log of a broadcast day (default: today)."""
     channel = one(Channel.objects.all(), request, pk)
     on = day or day_of(timezone.now())
     if not is_plannable(on):
-        raise HttpError(UNPROCESSABLE, f"There is no as-run of {on}.")
+        raise HttpError(UNPROCESSABLE, f"There is no as-run log for {on}.")
     rows = [exports.row_of(entry) for entry in exports.entries_of(channel, on)]
     return {"channel": channel.name, "day": on.isoformat(), "entries": rows}
 
 
 @channels.post("/{pk}/{word}", response=Answer)
 def steer(request: HttpRequest, pk: int, word: Literal["start", "stop", "play", "pause", "skip", "move"]) -> Answer:
-    """What the buttons do. 409 with the reason where it cannot be done."""
+    """The same actions as the buttons. 409 with the reason if the action is not possible."""
     return answer(request, controls.TRANSPORT[word], one(Channel.objects.all(), request, pk))

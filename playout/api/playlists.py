@@ -1,4 +1,4 @@
-"""Playlists over HTTP: with their times and warnings; made, changed, filled, taken away."""
+"""The HTTP API of playlists: times and warnings; create, change, fill, delete."""
 
 from datetime import date, datetime, time
 from typing import Any
@@ -45,7 +45,7 @@ class PlaylistDetail(PlaylistOut):
 
 
 class PlaylistChange(Schema):
-    """What is left out stays as it is."""
+    """Fields that are left out stay unchanged."""
 
     name: str | None = None
     channel: int | None = None
@@ -85,13 +85,13 @@ def list_playlists(request: HttpRequest, channel: int | None = None, on: date | 
 
 @playlists.get("/{pk}", response=PlaylistDetail)
 def get_playlist(request: HttpRequest, pk: int) -> PlaylistDetail:
-    """With its items, their planned times, and what is wrong with them."""
+    """The list with its items, their planned times and warnings."""
     return _detail(one(Playlist.objects.all(), request, pk))
 
 
 @playlists.post("/", response={201: PlaylistDetail})
 def make_playlist(request: HttpRequest, wanted: PlaylistIn) -> Status[PlaylistDetail]:
-    """Empty; PUT its items. 422 says what is wrong."""
+    """The new list is empty; PUT its items. 422 says what is wrong."""
     playlist = Playlist(project=project_of(request, wanted.project, "playout.add_playlist"))
     _write(request, playlist, wanted, "add")
     return Status(201, _detail(playlist))
@@ -106,7 +106,7 @@ def change_playlist(request: HttpRequest, pk: int, wanted: PlaylistChange) -> Pl
 
 @playlists.put("/{pk}/items", response=PlaylistDetail)
 def put_items(request: HttpRequest, pk: int, wanted: ItemsIn) -> PlaylistDetail:
-    """All of them, in their order; all are stored, or none. A channel on air follows within seconds."""
+    """Replace all items, in this order. All are stored, or none. A channel on air follows within seconds."""
     playlist = one(Playlist.objects.all(), request, pk)
     check(request, "playout.change_playlist", playlist)
     items = []
@@ -129,7 +129,7 @@ def put_items(request: HttpRequest, pk: int, wanted: ItemsIn) -> PlaylistDetail:
 
 @playlists.delete("/{pk}", response={204: None})
 def delete_playlist(request: HttpRequest, pk: int) -> Status[None]:
-    """409 for the list of a channel."""
+    """409 if a channel uses the list."""
     remove(request, one(Playlist.objects.all(), request, pk))
     return Status(204, None)
 

@@ -1,1 +1,1 @@
-"""As-run: collected from the media workers, exported for people and systems."""
+"""The as-run log: collected from the media workers, and exported."""

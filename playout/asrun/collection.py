@@ -1,4 +1,4 @@
-"""Collect as-run entries from media workers, each once; entries lost with a machine are closed with a note."""
+"""Collects as-run entries from media workers, each once. Entries lost with a machine are closed with a note."""
 
 import logging
 from dataclasses import replace
@@ -18,18 +18,18 @@ from worker.wire.status import PlayoutStatus
 
 logger = logging.getLogger(__name__)
 
-# A look may not take long: what a night away has left is caught up with in many.
+# One check must be short, so a long backlog is collected over many checks.
 ROUNDS = 2
 NEVER_REPORTED = "its end was never reported"
 
-# When each item of a list for a day is planned, by list: computed once however many lines are read.
+# The planned time of each item, by list. It is computed once for all entries.
 Plans = dict[int, dict[int, datetime | None]]
 
 
 def collect(channel: Channel, workload: Workload, *, is_last: bool = False) -> int:
-    """Copy what is new; answers how many lines. A worker that does not answer is asked again with the next look.
+    """Copy new entries and return their number. If the media worker does not answer, the next check asks again.
 
-    The last time it is asked even if its status told of nothing new: something may have begun since.
+    With `is_last` it is asked even if its status reports nothing new: an item may have begun since.
     """
     if channel.asrun_generation != workload.generation:
         channel.asrun_generation, channel.asrun_revision = workload.generation, 0
@@ -44,7 +44,7 @@ def collect(channel: Channel, workload: Workload, *, is_last: bool = False) -> i
             break
         entries = sorted(answer.entries, key=lambda entry: (entry.generation, entry.seq))
         with transaction.atomic():
-            # The channel first, as everybody does who moves it and then closes its lines: or two wait for each other.
+            # Lock the channel first, like the code that moves it and closes its entries, or the two can deadlock.
             Channel.objects.select_for_update(no_key=True).get(pk=channel.pk)
             for entry in entries:
                 write(channel, entry, plans)
@@ -59,20 +59,20 @@ def collect(channel: Channel, workload: Workload, *, is_last: bool = False) -> i
 
 
 def write(channel: Channel, record: AsRunRecord, plans: Plans) -> None:
-    """One line, new or known by now in more detail."""
+    """Store one entry, or update it."""
     started_at, ended_at = record.started_at, record.ended_at
     rows = AsRunEntry.objects.filter(channel=channel)
     known = rows.filter(generation=record.generation, seq=record.seq).first()
     if known is not None and known.ended_at is not None and (ended_at is None or known.frames == record.frames):
-        return  # told again; or its worker died and never knew the end: we noticed
+        return  # reported again; or the media worker died and we have closed the entry
     if ended_at is None and rows.filter(generation__gt=record.generation).exists():
-        # Its worker is gone and could not say the end; how much of it went out is known.
+        # The media worker ended without reporting the end. The number of frames sent is known.
         ended_at = started_at + timedelta(seconds=record.frames / float(channel.rate))
         record = replace(record, reason="lost", note=NEVER_REPORTED)
     elif ended_at is None:
         for row in rows.filter(ended_at=None).exclude(generation=record.generation, seq=record.seq):
             end = max(started_at, row.started_at)
-            if row.generation != record.generation:  # nobody was on air between the two
+            if row.generation != record.generation:  # the channel was off air between the two
                 end = min(end, row.started_at + timedelta(seconds=row.frames / float(channel.rate)))
             rows.filter(pk=row.pk, ended_at=None).update(ended_at=end, reason="lost", note=NEVER_REPORTED)
     item = PlaylistItem.objects.select_related("playlist").filter(pk=_item_id(record.key)).first()
@@ -101,7 +101,7 @@ def _item_id(key: str) -> int:
 
 
 def planned_at(item: PlaylistItem | None, now: datetime, plans: Plans) -> datetime | None:
-    """When it was to begin, if its list is for a day."""
+    """The planned start of the item, if its list is for a day."""
     if item is None or item.playlist.on is None or item.inserted_at is not None:
         return None
     if item.playlist_id not in plans:
@@ -111,7 +111,7 @@ def planned_at(item: PlaylistItem | None, now: datetime, plans: Plans) -> dateti
 
 
 def close_open(channel: Channel, at: datetime, reason: str, note: str) -> int:
-    """Whatever was on when the worker went: it ended then, as far as anybody knows."""
+    """Close the open entry of a channel whose media worker ended at that time."""
     rows = AsRunEntry.objects.filter(channel=channel, ended_at=None)
     return sum(
         AsRunEntry.objects.filter(pk=row.pk, ended_at=None).update(
@@ -122,6 +122,6 @@ def close_open(channel: Channel, at: datetime, reason: str, note: str) -> int:
 
 
 def today(channel: Channel, now: datetime, count: int = 12) -> list[AsRunEntry]:
-    """The newest lines of this broadcast day."""
+    """The newest entries of this broadcast day."""
     begin = begin_of(day_of(now)) - timedelta(minutes=1)
     return list(AsRunEntry.objects.filter(channel=channel, started_at__gte=begin)[:count])

@@ -1,4 +1,4 @@
-"""As-run of a broadcast day and the plan of days to come, in forms other systems read (P-10)."""
+"""Exports the as-run log of a broadcast day and the programme guide of the coming days (P-10)."""
 
 import csv
 import io
@@ -15,12 +15,12 @@ from playout.models import AsRunEntry, Channel, Playlist
 from station.clock import house_zone
 
 COLUMNS = ("planned", "began", "ended", "seconds", "title", "kind", "asset", "reason", "difference", "note")
-# What a spreadsheet would take for a formula.
+# A spreadsheet treats text that begins like this as a formula.
 RISKY = ("=", "+", "-", "@", "\t", "\r")
 
 
 def entries_of(channel: Channel, day: date) -> list[AsRunEntry]:
-    """What went out on a broadcast day, in order; also what began before and was still on."""
+    """The entries of a broadcast day in order, including one that began before and was still on air."""
     begin, end = begin_of(day), begin_of(day + timedelta(days=1))
     rows = AsRunEntry.objects.filter(channel=channel, started_at__lt=end)
     rows = rows.filter(Q(started_at__gte=begin) | Q(ended_at__gt=begin) | Q(ended_at=None))
@@ -58,7 +58,7 @@ def as_csv(entries: Iterable[AsRunEntry]) -> str:
 
 
 def _harmless(value: Any) -> Any:
-    """A title that begins like a formula stays a title in a spreadsheet (S-06)."""
+    """Keep a spreadsheet from running a title as a formula (S-06)."""
     return f"'{value}" if isinstance(value, str) and value.startswith(RISKY) else value
 
 
@@ -73,7 +73,7 @@ def as_xmltv(channel: Channel, now: datetime, days: int = 7) -> bytes:
     begun = [(row, row.starts_at) for playlist in lists for row in plan_of(playlist, now).rows if row.starts_at]
     for number, (row, starts_at) in enumerate(begun):
         following = begun[number + 1][1] if number + 1 < len(begun) else None
-        # What is cut by a fixed start, or by the next day, ends there.
+        # An item that is cut by a fixed start or by the next day ends there.
         ends_at = min((moment for moment in (row.ends_at, following) if moment is not None), default=None)
         if ends_at is None or ends_at <= starts_at:
             continue
@@ -85,7 +85,7 @@ def as_xmltv(channel: Channel, now: datetime, days: int = 7) -> bytes:
 
 
 def printable(text: str) -> str:
-    """XML cannot hold control characters, however they came into a title."""
+    """Remove control characters, which XML does not allow."""
     return "".join(char for char in text if char.isprintable() or char == " ")
 
 

@@ -1,1 +1,1 @@
-"""A channel's life: on air, off air, moved, controlled by hand, and what its media worker is told."""
+"""Channels: on air, off air, failover, controls, and the configuration of the media worker."""

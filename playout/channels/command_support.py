@@ -1,4 +1,4 @@
-"""What the management commands of playout share: --json, --dry-run, and what a move would do."""
+"""Shared code of the management commands: --json, --dry-run, and what a move would do."""
 
 from django.core.management.base import CommandError, CommandParser
 
@@ -11,15 +11,15 @@ from station.clock import database_now
 
 
 class PlayoutCommand(ActionCommand):
-    """Each has --json; those that change something have --dry-run."""
+    """A command with --json and --dry-run."""
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="Answer as JSON.")
-        parser.add_argument("--dry-run", action="store_true", help="Say what would be done, and do nothing.")
+        parser.add_argument("--json", action="store_true", help="Print JSON.")
+        parser.add_argument("--dry-run", action="store_true", help="Only print what would be done.")
 
 
 def planned_move(channel: Channel, to_node: Node | None = None) -> str:
-    """What a move would do, for --dry-run: the same refusals as the real one. Raises CommandError."""
+    """What a move would do, for --dry-run. Raises CommandError for the same reasons as a real move."""
     workload = workloads.latest(channel.owner)
     here = workload.node if workload is not None else "?"
     try:

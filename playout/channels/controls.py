@@ -1,7 +1,7 @@
-"""What people do with a channel: start, stop, play, pause, skip, cue, insert, move. The same for admin, commands, HTTP.
+"""The actions on a channel: start, stop, play, pause, skip, cue, insert, move. Admin, commands and HTTP share them.
 
-Start and Stop write what is wanted and then drive this one channel in the very request, so that they work and answer in
-words without any scheduler. The others are words to the worker, passed on at once.
+Start, Stop and Move store what is wanted and then advance the channel within the request, so that they work without a
+running scheduler. The others are commands to the media worker, sent at once.
 """
 
 import time
@@ -31,7 +31,7 @@ from worker.wire.status import PlayoutStatus
 
 State = Channel.State
 OPERATE = "playout.operate_channel"
-WORDS = {"play": "plays", "pause": "is paused", "skip": "goes on to the next item", "cue": "has its next item"}
+WORDS = {"play": "plays", "pause": "is paused", "skip": "skips to the next item", "cue": "has its next item"}
 
 COMMANDS: dict[str, type[Command]] = {"play": Play, "pause": Pause, "skip": Skip}
 ON_AIR = (State.ON_AIR,)
@@ -47,9 +47,9 @@ def is_stoppable(channel: Channel) -> bool:
 
 @action("start", "Start", permission=OPERATE, when=is_startable)
 def start(channel: Channel, *, now: datetime, by: str) -> Outcome:
-    """It shall be on air, from now until somebody stops it."""
+    """Put the channel on air until Stop."""
     if not channel.outputs.filter(is_active=True).exists():
-        return refused(f"{channel} has no output: nobody would see it.")
+        return refused(f"{channel} has no output. Add an active output first.")
     is_ours = bool(Channel.objects.filter(pk=channel.pk, is_wanted=False).update(is_wanted=True))
     channel.refresh_from_db()
     if channel.state in {State.ERROR, State.OFF_AIR}:
@@ -63,7 +63,7 @@ def start(channel: Channel, *, now: datetime, by: str) -> Outcome:
 
 @action("stop", "Stop", permission=OPERATE, when=is_stoppable)
 def stop(channel: Channel, *, now: datetime, by: str) -> Outcome:
-    """It shall be off air."""
+    """Take the channel off air."""
     was_wanted = Channel.objects.filter(pk=channel.pk, is_wanted=True).update(is_wanted=False)
     channel.refresh_from_db()
     is_ours = bool(was_wanted)
@@ -72,7 +72,7 @@ def stop(channel: Channel, *, now: datetime, by: str) -> Outcome:
     wake_scheduler()
     _drive(channel, lambda: channel.state == State.OFF_AIR)
     if channel.state != State.OFF_AIR:
-        text = f"{channel} is told to stop; it has not confirmed it yet. Airlock keeps trying."
+        text = f"{channel} was asked to stop and has not confirmed it yet. Airlock keeps trying."
         return done(text, needs_attention=True) if is_ours else nothing(text)
     return done(f"{channel} is off air.") if is_ours else nothing(f"{channel} is off air.")
 
@@ -85,17 +85,17 @@ def _running_workload(channel: Channel) -> Workload:
 
 
 def _command(channel: Channel, word: str, item: PlaylistItem | None = None, take: bool = False) -> Outcome:
-    """play, pause, skip or cue: passed on to the media worker at once."""
+    """Send play, pause, skip or cue to the media worker."""
     workload = _running_workload(channel)
     try:
         status = tell(workload, Cue(str(item.pk), take) if item else COMMANDS[word](), PlayoutStatus)
     except WorkerSilent as silence:
-        return refused(f"The worker of {channel} does not answer: {sentence(str(silence))}")
+        return refused(f"The media worker of {channel} does not answer: {sentence(str(silence))}")
     except WorkerRefused as refusal:
         return refused(f"{channel}: {sentence(str(refusal))}")
-    words = f"goes over to {item.shown_title}" if item and take else WORDS[word]
+    result = f"switches to {item.shown_title}" if item and take else WORDS[word]
     details = {"item": item.shown_title if item else "", "media_worker": status.state}
-    return done(f"{channel} {words}.", details=details)
+    return done(f"{channel} {result}.", details=details)
 
 
 @action("play", "Play", permission=OPERATE, states=ON_AIR)
@@ -129,66 +129,66 @@ def insert(
     out_seconds: float | None = None,
     take: bool = False,
 ) -> Outcome:
-    """A clip nobody had planned: next, or with `take` now. It changes the list, so it needs that right, too."""
+    """Insert a clip as the next item, or with `take` now. It changes the list, so it needs that permission too."""
     workload = _running_workload(channel)
     try:
         status = fetch(workload, "/status", PlayoutStatus)
         item = insert_behind(channel, Wish(asset, in_seconds, out_seconds), status)
     except WorkerSilent as silence:
-        return refused(f"The worker of {channel} does not answer: {sentence(str(silence))}")
+        return refused(f"The media worker of {channel} does not answer: {sentence(str(silence))}")
     except CannotInsert as refusal:
         return refused(f"{channel}: {sentence(str(refusal))}")
     except ValidationError as error:
-        words = [f"{name}: {text}" for name, texts in error.message_dict.items() for text in texts]
-        return refused(f"{channel}: {' '.join(words)}")
+        problems = [f"{name}: {text}" for name, texts in error.message_dict.items() for text in texts]
+        return refused(f"{channel}: {' '.join(problems)}")
     return _pass_on_insertion(channel, workload, item, take)
 
 
 def _pass_on_insertion(channel: Channel, workload: Workload, item: PlaylistItem, take: bool) -> Outcome:
     details = {"item": item.shown_title, "list": str(item.playlist)}
-    where = f"It stands in {item.playlist} now."
+    where = f"It was added to {item.playlist}."
     try:
         status = tell(workload, rundown_of(channel, database_now()).command, PlayoutStatus)
         if take:
             tell(workload, Cue(str(item.pk), take=True), PlayoutStatus)
     except (WorkerSilent, WorkerRefused) as error:
-        text = f"{where} The worker of {channel} was not told yet: {sentence(str(error))}"
+        text = f"{item.shown_title}: {where} The media worker of {channel} does not have it yet: {sentence(str(error))}"
         return done(text, details=details, needs_attention=True)
     if take:
-        return done(f"{channel} goes over to {item.shown_title}. {where}", details=details)
+        return done(f"{channel} switches to {item.shown_title}. {where}", details=details)
     if status.next is not None and status.next.key == str(item.pk):
         return done(f"{channel} has {item.shown_title} as its next item. {where}", details=details)
-    before = status.next.title if status.next else "another item"
-    return done(f"{item.shown_title}: {where} Before it comes {before}.", details=details)
+    before = status.next.title if status.next else "Another item"
+    return done(f"{item.shown_title}: {where} {before} comes before it.", details=details)
 
 
 @action("move", "Move", permission=OPERATE, states=(State.ON_AIR, State.FAILING_OVER))
 def move(
     channel: Channel, *, now: datetime, by: str, to_node: Node | None = None, reason: str = "moved by hand"
 ) -> Outcome:
-    """To another machine, now (P-11)."""
+    """Move the channel to another machine now (P-11)."""
     try:
         target = failover.move_by_hand(channel, now, by=by, to_node=to_node, reason=reason)
     except failover.CannotMove as refusal:
         return refused(f"{channel} was not moved: {refusal}.")
     if target is None:
-        return nothing(f"{channel} was not moved: somebody else moves it in this moment.")
+        return nothing(f"{channel} was not moved: another move is in progress.")
     details = {"to": str(target), "reason": reason}
     wake_scheduler()
     _drive(channel, lambda: channel.state in {State.ON_AIR, State.ERROR})
     if channel.state != State.ON_AIR:
-        text = f"{channel} is {channel.state_word}; Airlock keeps at it. {channel.error}".strip()
+        text = f"{channel} is {channel.state_word}. Airlock keeps trying. {channel.error}".strip()
         return done(text, details=details, needs_attention=True)
     recovery = Recovery.objects.filter(channel=channel).first()
     workload = workloads.latest(channel.owner)
     seconds = (
         f"{recovery.off_air_seconds:.1f} s off air" if recovery and recovery.off_air_seconds is not None else "back"
     )
-    return done(f"{channel} is on air from {workload.node if workload else '?'}: {seconds}.", details=details)
+    return done(f"{channel} is on air from {workload.node if workload else '?'} ({seconds}).", details=details)
 
 
 def _drive(channel: Channel, is_done: Callable[[], bool]) -> None:
-    """Reconcile and advance this one channel until it is where it should be or the person has waited enough."""
+    """Reconcile and advance this channel until it is done or MANUAL_WAIT_SECONDS have passed."""
     deadline = time.monotonic() + settings.MANUAL_WAIT_SECONDS
     while True:
         advance(channel, database_now())
@@ -211,7 +211,7 @@ def _tell_start(channel: Channel) -> Outcome:
     if channel.state == State.ON_AIR:
         return done(f"{channel} is on air{where}.")
     reason = channel.error or (workload.error if workload else "")
-    text = f"{channel} is {channel.state_word}{where}; Airlock keeps at it. {reason}".strip()
+    text = f"{channel} is {channel.state_word}{where}. Airlock keeps trying. {reason}".strip()
     return done(text, needs_attention=True)
 
 

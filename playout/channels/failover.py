@@ -1,7 +1,7 @@
-"""Back on air: one function that notes the loss, decides where to, and says when it must not (P-03 to P-08).
+"""Brings a channel back on air: records the loss, chooses the node, and stops after too many failures (P-03 to P-08).
 
-Fencing: a worker that can be reached is ended before its successor starts (`lifecycle` waits for that); one on a
-machine that is gone cannot be, so its row is lost, and the machine's return ends it. A name is never used twice.
+Fencing: a media worker that can be reached is ended before its successor starts (`lifecycle` waits for that). One on a
+lost machine cannot be ended, so its workload is lost and it is ended when the machine returns. A name is never reused.
 """
 
 import logging
@@ -27,42 +27,44 @@ logger = logging.getLogger(__name__)
 State = Channel.State
 WITHIN = timedelta(minutes=10)
 STILL_SECONDS = 8.0
-PAUSE_WORDS = "when ten minutes have passed since the first of them, or when somebody presses Start"
+PAUSE_WORDS = "ten minutes after the first of them, or when you press Start"
 NODE_GONE = "node_gone"
 RUNBOOK = "See “A channel on a DeckLink card is off air” in docs/operations.md."
 
 
 def stands_still(workload: Workload) -> bool:
-    """Health is progress: it answers, but nothing goes out."""
+    """The media worker answers, but no frame goes out."""
     age = workload.status(PlayoutStatus).last_frame_age_seconds
     return age is not None and age > STILL_SECONDS
 
 
 def last_frame_at(workload: Workload | None, now: datetime) -> datetime:
-    """When a frame is last known to have gone out."""
+    """The time of the last frame that is known to have been sent."""
     if workload is None or workload.heartbeat_at is None:
         return now
     return workload.heartbeat_at - timedelta(seconds=workload.status(PlayoutStatus).last_frame_age_seconds or 0.0)
 
 
 def recover(channel: Channel, workload: Workload | None, now: datetime, reason: str = "") -> None:
-    """Its worker is gone: bring it back here or elsewhere, or say why only a person can."""
-    words = reason or (workload.error or workload.exit_reason if workload else "its worker is gone")
+    """The media worker is gone: restart or move the channel, or stop and say why a person must act."""
+    reason = reason or (workload.error or workload.exit_reason if workload else "its media worker is gone")
     is_gone = workload is not None and workload.exit_reason == NODE_GONE
     lost_at = last_frame_at(workload, now)
-    collection.close_open(channel, lost_at, "lost", words)
+    collection.close_open(channel, lost_at, "lost", reason)
     if is_gone and channel.has_card:
-        # P-06: the picture is on a cable of that machine. It may well be on: nobody tells that worker to end.
-        _give_up(channel, now, f"{words} {RUNBOOK}", may_play=True)
+        # P-06: the output is a cable of that machine. It may still be on air, so that media worker is not ended.
+        _give_up(channel, now, f"{reason} {RUNBOOK}", may_play=True)
         return
     recent = list(Recovery.recent(channel, now - WITHIN)[: settings.MAX_RECOVERIES])
     if len(recent) >= settings.MAX_RECOVERIES:
         again_at = recent[-1].noticed_at + WITHIN if recent else now + WITHIN
-        text = f"It was rescued {len(recent)} times within ten minutes; it is tried again {PAUSE_WORDS}. Last: {words}"
+        text = (
+            f"It failed {len(recent)} times within ten minutes. The next try is {PAUSE_WORDS}. Last failure: {reason}"
+        )
         _give_up(channel, now, text, again_at)
         return
     kind = Recovery.Kind.MOVE if is_gone else Recovery.Kind.RESTART
-    begin(channel, workload, now, kind=kind, reason=words, by=SCHEDULER, lost_at=lost_at)
+    begin(channel, workload, now, kind=kind, reason=reason, by=SCHEDULER, lost_at=lost_at)
 
 
 def begin(
@@ -76,7 +78,7 @@ def begin(
     lost_at: datetime,
     to_node: Node | None = None,
 ) -> bool:
-    """The move and its history in one transaction."""
+    """Move to FAILING_OVER and write the Recovery, in one transaction."""
     with transaction.atomic():
         moved = channel.move(
             State.FAILING_OVER,
@@ -101,21 +103,21 @@ def begin(
             noticed_at=now,
         )
     level = logging.INFO if kind == Recovery.Kind.BY_HAND else logging.ERROR
-    logger.log(level, "A channel is being brought back. channel=%s kind=%s reason=%s", channel.pk, kind, reason)
+    logger.log(level, "A channel is being restarted or moved. channel=%s kind=%s reason=%s", channel.pk, kind, reason)
     return True
 
 
 def _give_up(
     channel: Channel, now: datetime, text: str, again_at: datetime | None = None, *, may_play: bool = False
 ) -> None:
-    """A person must act. If nobody does it is tried again at `again_at`: off air for good helps nobody."""
+    """A person must act. If nobody does, the next try is at `again_at`, so that the channel is not off air for ever."""
     if not channel.move(State.ERROR, now=now, note=text, error=text, next_attempt_at=again_at):
         return
     if not may_play:
         workloads.unwant(channel.owner, now=now, by=SCHEDULER, note="a person must act")
     raise_alert(
         f"channel_error:{channel.owner}",
-        f"{channel} {'cannot be heard, may be off air,' if may_play else 'is off air'} and waits for a person",
+        f"{channel} {'does not answer and may be off air' if may_play else 'is off air'}: a person must act",
         now=now,
         severity=Severity.CRITICAL,
         text=text,
@@ -125,14 +127,14 @@ def _give_up(
 
 
 def where_to(channel: Channel, previous: Workload | None) -> tuple[frozenset[int], Node | None]:
-    """Which nodes to avoid, and which one it must be. A node that is there is as good as it was; a lost one is not."""
+    """The nodes to avoid, and the one to use, if there is one. A restart uses the same node if it is up."""
     recovery = Recovery.open_of(channel)
     is_first = channel.attempts == 0
     if recovery is not None and is_first and recovery.kind == Recovery.Kind.BY_HAND and recovery.to_node is not None:
         return frozenset(), recovery.to_node
     if recovery is not None and is_first and recovery.kind == Recovery.Kind.RESTART and previous is not None:
         return frozenset(), previous.node if _can_take(previous.node) else None
-    # What was lost, and what was tried in vain since.
+    # Avoid the lost node, and the one that failed since.
     lost = {recovery.from_node_id} if recovery is not None and recovery.kind == Recovery.Kind.MOVE else set()
     tried = {previous.node_id} if previous is not None and (recovery is not None or not is_first) else set()
     return frozenset(pk for pk in {*lost, *tried} if pk is not None), None
@@ -143,7 +145,7 @@ def _can_take(node: Node) -> bool:
 
 
 def note_back(channel: Channel, workload: Workload, since: datetime) -> None:
-    """On air again: how long it was not."""
+    """The channel is on air again: record how long it was off air."""
     recovery = Recovery.open_of(channel)
     if recovery is None:
         return
@@ -154,31 +156,31 @@ def note_back(channel: Channel, workload: Workload, since: datetime) -> None:
 
 
 class CannotMove(Exception):
-    """The text says why it stays where it is."""
+    """The channel cannot be moved. The text says why."""
 
 
 def target_of(channel: Channel, now: datetime, to_node: Node | None = None) -> Node:
-    """Where a move by hand would take it. Raises CannotMove."""
+    """The node that a move by hand would use. Raises CannotMove."""
     if channel.state not in {State.ON_AIR, State.FAILING_OVER}:
         raise CannotMove(f"it is {channel.state_word}")
     workload = workloads.latest(channel.owner)
     here = workload.node if workload is not None and not workload.is_over else None
     if to_node is not None and here is not None and to_node.pk == here.pk:
-        raise CannotMove(f"it is on {to_node} already")
+        raise CannotMove(f"it is already on {to_node}")
     if channel.has_card and to_node is None:
-        raise CannotMove("its picture is on a card: say which machine has the cable (--to)")  # P-06
+        raise CannotMove("its output is a card: name the machine that has the cable (--to)")  # P-06
     try:
         avoid = frozenset({here.pk}) if here is not None else frozenset[int]()
         target = choose(needs_of(channel, node=to_node, avoid=avoid), now)
     except NoPlace as refusal:
-        raise CannotMove(f"there is no place for it: {str(refusal).rstrip('.')}") from refusal
+        raise CannotMove(f"no node can take it: {str(refusal).rstrip('.')}") from refusal
     if here is not None and target.pk == here.pk:
         raise CannotMove(f"it is bound to {here}" if channel.node_id else "there is no other node that can take it")
     return target
 
 
 def move_by_hand(channel: Channel, now: datetime, *, by: str, to_node: Node | None, reason: str) -> Node | None:
-    """P-11: move it now. Answers where to, or None if somebody else moves it in this moment. Raises CannotMove."""
+    """P-11: move it now. Returns the node, or None if another move is in progress. Raises CannotMove."""
     target = target_of(channel, now, to_node)
     workload = workloads.latest(channel.owner)
     with transaction.atomic():
@@ -193,7 +195,7 @@ def _send_to(channel: Channel, workload: Workload | None, target: Node, now: dat
     kind = Recovery.Kind.BY_HAND
     if channel.state == State.ON_AIR:
         return begin(channel, workload, now, kind=kind, reason=reason, by=by, lost_at=now, to_node=target)
-    # On its way already: somebody knows better where to.
+    # It is being moved already: change the target.
     waiting = Channel.objects.filter(pk=channel.pk, state=State.FAILING_OVER)
     if not waiting.update(attempts=0, next_attempt_at=now):
         return False

@@ -1,4 +1,4 @@
-"""Where a channel may be sent: addresses by type, checked, with their secrets taken out (S-03, S-04, S-05)."""
+"""The output types of a channel: checks addresses and separates their secrets (S-03, S-04, S-05)."""
 
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -33,11 +33,11 @@ EXAMPLES = {
 }
 LOCAL = (OutputType.HLS, OutputType.FILE)
 ONLY_ONE = ("hls", "file", "decklink")
-TWICE = "The channel has such an output already"
+TWICE = "The channel already has this output"
 
 
 def parse_output(output_type: str, text: str) -> Parsed:
-    """Check an address as typed and split it. The error is a sentence for the form field."""
+    """Check and split an address. Raises ValidationError with a sentence for the form field."""
     if output_type in LOCAL:
         name = text.strip()
         if not name or name != safe_part(name) or "/" in name:
@@ -45,12 +45,12 @@ def parse_output(output_type: str, text: str) -> Parsed:
         return Parsed(name)
     parsed = parse_source(output_type, text, EXAMPLES)
     if output_type == OutputType.RTMP and "listen=1" in parsed.address:
-        raise ValidationError("An RTMP output calls; it does not wait to be called.")
+        raise ValidationError("An RTMP output connects to a server; it cannot listen.")
     return parsed
 
 
 def output_config(key: str, output_type: str, address: str, secrets: dict[str, Any], channel_id: int) -> Output:
-    """The output as its media worker is told it; secrets as ffmpeg's own options, for the sealed part only."""
+    """The output's configuration for the media worker. Secrets become ffmpeg options, in the sealed part only."""
     secret: dict[str, str] = {}
     if secrets.get("passphrase"):
         secret["passphrase"] = secrets["passphrase"]
@@ -70,7 +70,7 @@ def output_config(key: str, output_type: str, address: str, secrets: dict[str, A
 
 
 def port_needed(output_type: str, address: str) -> tuple[str, int] | None:
-    """(kind, number) of the thing only one may hold on its node, or None."""
+    """(kind, number) of the card or port that only one workload may use on its node, or None."""
     if output_type == OutputType.DECKLINK:
         return Port.Kind.DECKLINK, int(address)
     query = dict(parse_qsl(urlsplit(address).query)) if output_type == OutputType.SRT else {}

@@ -1,4 +1,4 @@
-"""What a channel asks of a node: where it may run, what its media worker is told, and which ports it must hold."""
+"""The workload of a channel: where it may run, its media worker's configuration, and the ports it reserves."""
 
 import contextlib
 from datetime import datetime
@@ -28,7 +28,7 @@ def preview_folder(channel: Channel) -> str:
 
 
 def ask_for_worker(channel: Channel, now: datetime, *, avoid: frozenset[int], node: Node | None) -> Workload | None:
-    """Choose a node, hold the ports, write the intent; None if the channel has moved on.
+    """Choose a node, reserve the ports and write the intent; None if the channel's state has changed.
 
     Raises NoPlace, PortTaken, NoControlPort or CannotOpen.
     """
@@ -39,19 +39,19 @@ def ask_for_worker(channel: Channel, now: datetime, *, avoid: frozenset[int], no
     needs = needs_of(channel, node=node, avoid=avoid)
     config = config_of(channel, outputs, rundown_of(channel, now))
     for _ in range(TRIES):
-        with contextlib.suppress(NodeFull):  # others chose it in the same moment
+        with contextlib.suppress(NodeFull):  # others chose it at the same time
             return _want(channel, choose(needs, now), config, now)
-    raise NoPlace("All nodes fill up faster than one can be chosen.")
+    raise NoPlace("Other workloads took every suitable node at the same time.")
 
 
 def _want(channel: Channel, node: Node, config: PlayoutConfig, now: datetime) -> Workload | None:
     with transaction.atomic():
-        # Nobody may stop it between this look and the intent, or a worker would play for nobody.
+        # Lock the channel: if it were stopped before the intent is written, a media worker would run for nothing.
         if not Channel.objects.select_for_update().filter(pk=channel.pk, state__in=WAITING, is_wanted=True).exists():
             return None
         current = workloads.latest(channel.owner)
         if current and current.is_wanted and not current.is_over:
-            return current  # somebody was faster, and holds the ports where it is
+            return current  # another process was faster and has the ports
         _hold_ports(channel, node, ports_of(channel), now)
         spec, secret = codec.split(config)
         return workloads.want(
@@ -67,9 +67,9 @@ def _want(channel: Channel, node: Node, config: PlayoutConfig, now: datetime) ->
 
 
 def supervision() -> workloads.Supervision:
-    """Off air is noticed within seconds; what may still be sending is fenced.
+    """A dead media worker is noticed within seconds, and one that may still send is fenced.
 
-    A channel holds whole frames in memory: two seconds of 1080p50 for each of two items, and the encoder's.
+    A channel needs memory for raw frames: two seconds of 1080p50 for each of two items, and the encoder's.
     """
     return workloads.Supervision(
         poll_seconds=settings.PLAYOUT_POLL_SECONDS,
@@ -80,13 +80,13 @@ def supervision() -> workloads.Supervision:
 
 
 def ports_of(channel: Channel) -> tuple[tuple[str, int], ...]:
-    """What only one may hold on a node: cards, and ports somebody calls."""
+    """The cards and listening ports of its outputs, which only one workload may use on a node."""
     outputs = [output for output in channel.outputs.all() if output.is_active]
     return tuple(port for output in outputs if (port := port_needed(output.type, output.address)))
 
 
 def needs_of(channel: Channel, *, node: Node | None = None, avoid: frozenset[int] = frozenset()) -> Needs:
-    """What this channel asks of a node; of `node`, or of the one it is bound to, or of any."""
+    """What the channel needs from a node: `node`, else the one it is bound to, else any."""
     return Needs(
         owner=channel.owner,
         labels=frozenset(channel.node_labels.split()),
@@ -97,7 +97,7 @@ def needs_of(channel: Channel, *, node: Node | None = None, avoid: frozenset[int
 
 
 def _hold_ports(channel: Channel, node: Node, ports: tuple[tuple[str, int], ...], now: datetime) -> None:
-    """R-14: the same guard as for recorders, until the channel is off air."""
+    """Reserve the ports until the channel is off air, as for recorders (R-14)."""
     release(channel.owner, now=now)
     for kind, number in ports:
         reserve(

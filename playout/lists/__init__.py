@@ -1,1 +1,1 @@
-"""Playlists: timing, rundown, imports, copies, insertion, which assets they use."""
+"""Playlists: timing, rundown, imports, copies, insertion and the assets they use."""

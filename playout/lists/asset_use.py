@@ -1,4 +1,4 @@
-"""Which lists and channels use an asset, and putting another in its place (see assets/library/usage.py)."""
+"""Finds the lists and channels that use an asset, and replaces it (see assets/library/usage.py)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -31,7 +31,7 @@ class PlaylistUse:
         for item in PlaylistItem.objects.filter(asset=asset).select_related("playlist"):
             changes: dict[str, Any] = {"asset": other}
             if other.duration_seconds and item.in_seconds >= other.duration_seconds:
-                changes |= {"in_seconds": 0.0, "out_seconds": None}  # points of the old clip that the new one has not
+                changes |= {"in_seconds": 0.0, "out_seconds": None}  # the new clip is shorter than the old in point
             PlaylistItem.objects.filter(pk=item.pk).update(**changes)
             audit.record(by, "replace", item.playlist, before={"asset": str(asset)}, after={"asset": str(other)})
             count += 1

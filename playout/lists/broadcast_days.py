@@ -1,4 +1,4 @@
-"""Broadcast days: from a fixed hour of the house's clock to the same hour of the next day."""
+"""Broadcast days: from a fixed hour of house time to the same hour of the next day."""
 
 from datetime import date, datetime, time, timedelta
 
@@ -7,7 +7,7 @@ from django.conf import settings
 from station.clock import house_zone
 from station.clock.zones import to_local, to_utc
 
-# Before and after, the arithmetic of days and zones ends; nobody plans there.
+# Outside these days the arithmetic of dates and zones fails.
 FIRST_DAY, LAST_DAY = date(1970, 1, 2), date(2199, 12, 31)
 
 
@@ -16,7 +16,7 @@ def is_plannable(day: date) -> bool:
 
 
 def day_of(moment: datetime) -> date:
-    """The broadcast day a moment belongs to: 02:00 is still yesterday's."""
+    """The broadcast day of a time: 02:00 still belongs to yesterday."""
     local = to_local(moment, house_zone())
     return (local - timedelta(hours=settings.BROADCAST_DAY_HOUR)).date()
 
@@ -27,6 +27,6 @@ def begin_of(day: date) -> datetime:
 
 
 def moment_on(day: date, clock: time) -> datetime:
-    """A clock time within a broadcast day; what comes before its first hour is after midnight."""
+    """A clock time within a broadcast day. A time before the first hour of the day is after midnight."""
     after_midnight = clock < time(settings.BROADCAST_DAY_HOUR)
     return to_utc(datetime.combine(day + timedelta(days=int(after_midnight)), clock), house_zone())

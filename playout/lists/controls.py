@@ -1,4 +1,4 @@
-"""What people do to a playlist by hand: copy it to another day, fill it from a file."""
+"""The actions on a playlist: copy it to another day, import a file."""
 
 from datetime import date, datetime
 
@@ -15,17 +15,17 @@ CHANGE = "playout.change_playlist"
     "Copy to…",
     permission=CHANGE,
     when=lambda playlist: playlist.channel_id is not None,
-    otherwise="not the list of a channel",
+    otherwise="it does not belong to a channel",
     makes_target=True,
 )
 def copy(playlist: Playlist, *, now: datetime, by: str, day: date) -> Outcome:
-    """Only a list of a channel has another day to be copied to."""
+    """Copy the list to another day of its channel."""
     made = copy_to(playlist, day)
     return done(f"Created playlist {made}.", target=made, details={"from": str(playlist)})
 
 
 @action("import", "Import", permission=CHANGE)
 def fill(playlist: Playlist, *, now: datetime, by: str, preview: imports.Preview, name: str) -> Outcome:
-    """Replace what is in the list by what the file holds."""
+    """Replace the items of the list by those of the file."""
     count = imports.save(preview, playlist)
-    return done(f"{playlist} has {count} items now.", details={"items": count, "file": name})
+    return done(f"{playlist} now has {count} items.", details={"items": count, "file": name})

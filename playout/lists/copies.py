@@ -1,4 +1,4 @@
-"""Rows of lists: a list for another day ("copy to…"), and a new list in the place of an old one."""
+"""Copies a list to another day, and keeps the ids of rows when a list is replaced."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ from station.actions import Refusal
 
 
 class DayTaken(Refusal):
-    """That day has a list already, or cannot have one; the text says which."""
+    """That day already has a list, or cannot have one. The text says which."""
 
 
 def copy_to(playlist: Playlist, day: date) -> Playlist:
-    """The same items in a list for `day` of the same channel. Never over one that is there."""
+    """Create a list for `day` of the same channel, with the same items. Raises DayTaken if there is one."""
     if playlist.channel is None:
         raise DayTaken("Only a list that belongs to a channel can be copied to a day.")
     if not is_plannable(day):
         raise DayTaken(f"Give a day between {FIRST_DAY} and {LAST_DAY}.")
     taken = Playlist.objects.filter(channel=playlist.channel, on=day).first()
     if taken is not None:
-        raise DayTaken(f"{playlist.channel} has a list for {day} already: {taken}.")
+        raise DayTaken(f"{playlist.channel} already has a list for {day}: {taken}.")
     with transaction.atomic():
         copy = Playlist.objects.create(
             name=playlist.name, project=playlist.project, channel=playlist.channel, on=day, is_loop=False
@@ -39,9 +39,9 @@ def copy_to(playlist: Playlist, day: date) -> Playlist:
 
 
 def keep_known(playlist: Playlist, items: Sequence[PlaylistItem]) -> list[PlaylistItem]:
-    """Give the rows of a new list that were in the old one their old numbers; answers the old rows that are left over.
+    """Give unchanged rows of a new list their old ids, and return the old rows that are left over.
 
-    A channel on air knows its place by the number: what stays in the list goes on from there instead of beginning anew.
+    A channel on air knows its position by the id, so it can continue there instead of beginning again.
     """
     left: dict[tuple[Any, ...], deque[PlaylistItem]] = {}
     for row in playlist.items.order_by("position", "id"):
@@ -55,6 +55,6 @@ def keep_known(playlist: Playlist, items: Sequence[PlaylistItem]) -> list[Playli
 
 
 def _content(item: PlaylistItem) -> tuple[Any, ...]:
-    """Everything that is played of it, but not where it stands."""
+    """All fields that define what is played, without the position."""
     names = [field.attname for field in PlaylistItem._meta.concrete_fields]
     return tuple(getattr(item, name) for name in names if name not in {"id", "playlist_id", "position", "inserted_at"})

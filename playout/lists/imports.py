@@ -1,4 +1,4 @@
-"""Playlists from other systems: M3U, XSPF, CSV, JSON. Looked at before anything is saved; all or nothing (P-12)."""
+"""Imports playlists from M3U, XSPF, CSV and JSON files. A preview comes first; all items are saved, or none (P-12)."""
 
 import csv
 import io
@@ -18,16 +18,16 @@ from playout.models import Playlist, PlaylistItem
 from station.clock.lengths import seconds_of
 
 MOST_BYTES = 2 * 1024 * 1024
-MOST_LINES = 2000  # as many as a channel plays of a list
+MOST_LINES = 2000  # the most items of a list that a channel plays
 
 
 class NotReadable(Exception):
-    """The file as a whole makes no sense; the text says why."""
+    """The file cannot be read. The text says why."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """One entry as the file has it. `line` is where it stands, for people."""
+    """One entry of the file. `line` is shown in error messages."""
 
     line: int
     name: str
@@ -39,7 +39,7 @@ class Wanted:
 
 @dataclass
 class Preview:
-    """What would be saved, and what stands in the way."""
+    """The items that would be saved, and the problems that prevent it."""
 
     items: list[PlaylistItem] = field(default_factory=list)
     problems: list[tuple[int, str]] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Preview:
 
 
 def read(name: str, content: bytes) -> list[Wanted]:
-    """By the ending of its name. Raises NotReadable."""
+    """Read the file by its file extension. Raises NotReadable."""
     if len(content) > MOST_BYTES:
         raise NotReadable(f"The file is larger than {MOST_BYTES // 1024 // 1024} MB.")
     readers: dict[str, Callable[[str], Iterable[Wanted]]] = {
@@ -76,7 +76,7 @@ def read(name: str, content: bytes) -> list[Wanted]:
 
 
 def look(wanted: list[Wanted], assets: Any) -> Preview:
-    """Find each entry among `assets` (those the person may use); say of each that cannot be found, where and why."""
+    """Find each entry in `assets` (those the user may use). List the line and reason of each that is not found."""
     preview = Preview()
     usable = assets.filter(pk__in=Asset.objects.usable().values("pk"))
     for position, entry in enumerate(wanted):
@@ -97,7 +97,7 @@ def look(wanted: list[Wanted], assets: Any) -> Preview:
 
 
 def save(preview: Preview, playlist: Playlist) -> int:
-    """Replace what is in the list. All or nothing."""
+    """Replace all items of the list in one transaction."""
     if not preview.is_good:
         raise ValueError("a list with problems is not saved")
     with transaction.atomic():
@@ -111,7 +111,7 @@ def save(preview: Preview, playlist: Playlist) -> int:
 
 
 def _find(assets: Any, name: str) -> tuple[Asset | None, str]:
-    """By number, by the file's name, or by title; two of one name are not guessed between."""
+    """Find an asset by number, file name or title. Several matches are an error."""
     if name.isdigit() and (found := assets.filter(pk=int(name[:18])).first()):
         return found, ""
     file = unquote(urlsplit(name).path if "://" in name else name).replace("\\", "/").rpartition("/")[2]
@@ -120,8 +120,8 @@ def _find(assets: Any, name: str) -> tuple[Asset | None, str]:
         if len(matches) == 1:
             return matches[0], ""
         if matches:
-            return None, f"“{name}” is not clear: several assets are called that."
-    return None, f"“{name}” is not in the library, or not ready."
+            return None, f"“{name}” is ambiguous: several assets have this name."
+    return None, f"“{name}” is not in the library or not ready."
 
 
 def _why_not(item: PlaylistItem) -> str:
@@ -146,7 +146,7 @@ def _m3u(text: str) -> Iterator[Wanted]:
 
 def _xspf(text: str) -> Iterator[Wanted]:
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise NotReadable("Document types and entities are not read.")
+        raise NotReadable("A document type or entities are not allowed.")
     try:
         root = ElementTree.fromstring(text)  # noqa: S314  (no entities: refused above)
     except ElementTree.ParseError as error:
@@ -185,7 +185,7 @@ def _json(text: str) -> Iterator[Wanted]:
 def _entry(line: int, row: dict[str, Any]) -> Wanted:
     name = str(row.get("asset") or row.get("file") or row.get("title") or "").strip()
     if not name:
-        return Wanted(line, "", problem="It names no asset, file or title.")
+        return Wanted(line, "", problem="It has no asset, file or title.")
     try:
         begin = seconds_of(row.get("in"))
         end = seconds_of(row.get("out"))

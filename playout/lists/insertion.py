@@ -1,4 +1,4 @@
-"""A clip nobody had planned: into the list, right behind what is on."""
+"""Inserts a clip into the list directly after the item on air."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ from worker.wire.status import ItemOnAir, NextItem, PlayoutStatus
 
 
 class CannotInsert(Exception):
-    """The text is for a person."""
+    """The clip cannot be inserted. The text says why."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be shown, and which stretch of it."""
+    """The clip to insert, with its in and out points."""
 
     asset: Asset
     in_seconds: float = 0.0
@@ -25,7 +25,7 @@ class Wish:
 
 
 def insert_behind(channel: Channel, wish: Wish, status: PlayoutStatus) -> PlaylistItem:
-    """Behind what the worker says is on; if that is not of the list, before what comes next, or at the end."""
+    """Insert after the item on air; if that is not in the list, before the next item, or at the end."""
     if not (wish.asset.is_usable or wish.asset.is_growing):
         raise CannotInsert(f"{wish.asset} cannot be played: it is {wish.asset.state_word}")
     length = wish.asset.duration_seconds
@@ -39,10 +39,10 @@ def insert_behind(channel: Channel, wish: Wish, status: PlayoutStatus) -> Playli
     anchor = behind or before
     playlist = anchor.playlist if anchor is not None else lists[0]
     with transaction.atomic():
-        Playlist.objects.select_for_update().get(pk=playlist.pk)  # two people, one after the other
+        Playlist.objects.select_for_update().get(pk=playlist.pk)  # serialises two insertions at the same time
         rows = list(playlist.items.order_by("position", "id"))
         if len(rows) >= MOST_ITEMS:
-            raise CannotInsert(f"{playlist} has {len(rows)} items; there is no room for more")
+            raise CannotInsert(f"{playlist} has {len(rows)} items, the most a list may have")
         places = [row.pk for row in rows]
         at = len(rows)
         if anchor is not None and anchor.pk in places:
@@ -57,8 +57,8 @@ def insert_behind(channel: Channel, wish: Wish, status: PlayoutStatus) -> Playli
     return item
 
 
-def _row_of(told: ItemOnAir | NextItem | None, lists: list[Playlist]) -> PlaylistItem | None:
-    """The row a worker speaks of; the parts of a recording are one. It may be gone, or of a list that is over."""
-    number = told.key.partition(".")[0] if told is not None else ""
+def _row_of(reported: ItemOnAir | NextItem | None, lists: list[Playlist]) -> PlaylistItem | None:
+    """The row of an item that the media worker reports; None if it is deleted or in another list."""
+    number = reported.key.partition(".")[0] if reported is not None else ""
     rows = PlaylistItem.objects.filter(playlist__in=lists).select_related("playlist")
     return rows.filter(pk=int(number)).first() if number.isdigit() else None

@@ -1,4 +1,4 @@
-"""When each item of a list is planned, and what is wrong with that plan: items in, times and warnings out."""
+"""Computes the planned times of a list's items, and the warnings about them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ CLOSE_RATE = 0.01
 
 @dataclass(frozen=True)
 class Planned:
-    """One item in its place. `ends_at` None: nobody can tell, and so what follows has no times either."""
+    """One item with its times. `ends_at` None: the end is not known, so the next items have no times either."""
 
     item: PlaylistItem
     starts_at: datetime | None
@@ -47,8 +47,8 @@ def plan(
     *,
     is_dated: bool = True,
 ) -> Plan:
-    """Times by following, fixed starts by the clock; gaps and overruns are said, not solved."""
-    if not is_plannable(day):  # typed a moment ago, and refused when it is saved
+    """Items follow each other; fixed starts go by the clock. Gaps and overruns become warnings."""
+    if not is_plannable(day):  # a day typed in the form; saving it is refused
         return Plan()
     rows: list[Planned] = []
     cursor: datetime | None = begins_at
@@ -56,32 +56,30 @@ def plan(
         starts_at, warnings = cursor, faults_of(item) or misfits_of(item, channels)
         if item.start_time is not None:
             fixed = moment_on(day, item.start_time)
-            if not is_dated and fixed < begins_at:  # of a list for any day: the next time it comes round
+            if not is_dated and fixed < begins_at:  # a list for any day: the same time tomorrow
                 fixed = moment_on(day + timedelta(days=1), item.start_time)
             warnings += _at_fixed(item, fixed, cursor)
             starts_at = fixed if cursor is None or fixed >= cursor or item.start == item.Start.CUT else cursor
         ends_at = starts_at + timedelta(seconds=item.seconds) if starts_at and item.seconds is not None else None
         rows.append(Planned(item, starts_at, ends_at, tuple(warnings)))
         cursor = ends_at
-    return Plan(_with_the_days_end(rows, begin_of(day + timedelta(days=1))) if is_dated else rows)
+    return Plan(_with_end_of_day(rows, begin_of(day + timedelta(days=1))) if is_dated else rows)
 
 
-def _with_the_days_end(rows: list[Planned], end: datetime) -> list[Planned]:
-    """A day's list that is too short is filled, one that is too long is cut by the next day's."""
+def _with_end_of_day(rows: list[Planned], end: datetime) -> list[Planned]:
+    """Warn about a list that is too short for its day, or too long."""
     last = rows[-1] if rows else None
     if last is None or last.ends_at is None or abs(end - last.ends_at) <= CLOSE:
         return rows
     seconds = spoken(abs((end - last.ends_at).total_seconds()))
     words = (
-        f"{seconds} after it are filled (filler, or the slate)"
-        if last.ends_at < end
-        else f"runs {seconds} into the next day"
+        f"is followed by {seconds} of filler or slate" if last.ends_at < end else f"runs {seconds} into the next day"
     )
     return [*rows[:-1], replace(last, warnings=(*last.warnings, words))]
 
 
 def plan_of(playlist: Playlist, now: datetime) -> Plan:
-    """By its day, or, for a list of any day, as if it began now."""
+    """The plan for its day; for a list for any day, as if it began now."""
     rows = playlist.items.select_related("asset", "source").order_by("position", "id")
     if playlist.on and is_plannable(playlist.on):
         return plan(rows, begin_of(playlist.on), playlist.on, channels_of(playlist))
@@ -89,21 +87,21 @@ def plan_of(playlist: Playlist, now: datetime) -> Plan:
 
 
 def on_air_today(playlist: Playlist, now: datetime) -> str:
-    """What a list for today means for its channel this very moment; empty if it is for another day or off air."""
+    """A warning for a list for today whose channel is on air; else empty."""
     channel = playlist.channel
     if channel is None or playlist.on != day_of(now) or not channel.is_wanted:
         return ""
     rows = plan_of(playlist, now).rows
-    words = f"This list is for today: {channel} plays it from now on, by the clock."
+    text = f"This list is for today: {channel} plays it from now on, by the clock."
     if any(row.starts_at and row.starts_at <= now and (row.ends_at is None or now < row.ends_at) for row in rows):
-        return words
+        return text
     later = [row for row in rows if row.starts_at and row.starts_at > now]
     until = f" until {later[0].item.shown_title}" if later else ""
-    return f"{words} Nothing of it is planned for this moment: filler, or the slate, is shown{until}."
+    return f"{text} It has no item for this time, so the filler or the slate is shown{until}."
 
 
 def channels_of(playlist: Playlist) -> list[Channel]:
-    """Who plays it: the channel whose day it is for, or those that play it on any day."""
+    """The channels that play the list: the one whose day it is for, or those that play it on any day."""
     if playlist.channel is not None:
         return [playlist.channel]
     return list(Channel.objects.filter(playlist=playlist)) if playlist.pk else []
@@ -113,16 +111,16 @@ def _at_fixed(item: PlaylistItem, fixed: datetime, cursor: datetime | None) -> l
     if cursor is None:
         return []
     if fixed - cursor > CLOSE:
-        return [f"{spoken((fixed - cursor).total_seconds())} before it are filled (filler, or the slate)"]
+        return [f"{spoken((fixed - cursor).total_seconds())} of filler or slate come before it"]
     if cursor - fixed > CLOSE:
         late = spoken((cursor - fixed).total_seconds())
-        what = f"cuts {late} off what is before it" if item.start == item.Start.CUT else f"begins {late} late"
+        what = f"cuts {late} off the item before it" if item.start == item.Start.CUT else f"begins {late} late"
         return [what]
     return []
 
 
 def misfits_of(item: PlaylistItem, channels: Sequence[Channel]) -> list[str]:
-    """Not of the channel's format: it is converted, and somebody may want to know that it will not look its best."""
+    """Warnings about an item in another format than the channel's. It is converted, at some loss of quality."""
     technical = item.asset.technical if item.kind == item.Kind.ASSET and item.asset else {}
     if not technical or not channels:
         return []
@@ -140,9 +138,9 @@ def misfits_of(item: PlaylistItem, channels: Sequence[Channel]) -> list[str]:
 
 
 def faults_of(item: PlaylistItem) -> list[str]:  # noqa: PLR0911  a return for each fault
-    """What is wrong with one item by itself."""
+    """The warnings about one item, whatever is around it."""
     if item.kind == item.Kind.LIVE:
-        return [] if item.length_seconds or item.start_time else ["has no length: it stays on until somebody goes on"]
+        return [] if item.length_seconds or item.start_time else ["has no length: it stays on air until Skip"]
     asset = item.asset
     if item.kind != item.Kind.ASSET or asset is None:
         return []
@@ -157,7 +155,7 @@ def faults_of(item: PlaylistItem) -> list[str]:  # noqa: PLR0911  a return for e
     if asset.state == asset.State.LIVE:
         return ["is still being recorded"]
     if asset.duration_seconds and item.in_seconds >= asset.duration_seconds:
-        return [f"ends after {spoken(asset.duration_seconds)}, before its in point: nothing of it is shown"]
+        return [f"ends after {spoken(asset.duration_seconds)}, before its in point, so it is not shown"]
     if item.out_seconds and asset.duration_seconds and item.out_seconds > asset.duration_seconds + 0.1:
         return [f"ends after {spoken(asset.duration_seconds)}, before its out point"]
     return []

@@ -1,4 +1,4 @@
-"""What a channel's media worker is told to play: the day's list or the channel's own, with absolute times."""
+"""Prepares the list for a channel's media worker: the list of the day or the channel's own, with absolute times."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 DAYS_AHEAD = 3
 MOST_ITEMS = 2000
-# With a list's assets, in one question for all of them: it may have a thousand.
+# Fetched with one query for all assets: a list may have a thousand.
 READABLE = Prefetch(
     "asset__parts", AssetPart.objects.filter(is_readable=True).order_by("number"), to_attr="readable_parts"
 )
@@ -31,8 +31,7 @@ READABLE = Prefetch(
 
 @dataclass(frozen=True)
 class PreparedList:
-    """What a channel's media worker is told to play. `rundown` is open; `sources` (of live items, by item key) and
-    `redact` are secret."""
+    """The list for a media worker. `sources` (of live items, by item key) and `redact` are secret."""
 
     rundown: Rundown
     sources: dict[str, Source] = field(default_factory=dict)
@@ -48,7 +47,7 @@ class PreparedList:
 
 
 def lists_of(channel: Channel, now: datetime) -> list[Playlist]:
-    """Today's list and tomorrow's, if the day has one; else the channel's own."""
+    """Today's list and tomorrow's, if today has one; else the channel's own."""
     today = day_of(now)
     dated = Playlist.objects.filter(channel=channel, project=channel.project_id)
     found = list(dated.filter(on__in=[today, today + timedelta(days=1)]).order_by("on"))
@@ -58,7 +57,7 @@ def lists_of(channel: Channel, now: datetime) -> list[Playlist]:
 
 
 def rundown_of(channel: Channel, now: datetime) -> PreparedList:
-    """Everything the media worker needs to play on by itself for a day and more."""
+    """Everything the media worker needs to play for more than a day without Airlock."""
     lists = lists_of(channel, now)
     secrets = _Secrets()
     rundown = _rundown(lists, now, secrets)
@@ -71,7 +70,7 @@ def rundown_of(channel: Channel, now: datetime) -> PreparedList:
 
 
 def _following(channel: Channel, lists: list[Playlist], now: datetime) -> Playlist | None:
-    """What takes over tomorrow, where that is another kind of list: the worker does it by itself."""
+    """The list that starts tomorrow, if it is of another kind. The media worker changes to it by itself."""
     if any(each.on for each in lists):
         has_tomorrow = len(lists) > 1
         return None if has_tomorrow else channel.playlist
@@ -81,7 +80,7 @@ def _following(channel: Channel, lists: list[Playlist], now: datetime) -> Playli
 
 @dataclass
 class _Secrets:
-    """Gathered on the way: live sources by item, and the words that must never be printed."""
+    """Live sources by item, and the secrets that must never be printed."""
 
     sources: dict[str, Source] = field(default_factory=dict)
     redact: set[str] = field(default_factory=set)
@@ -109,7 +108,7 @@ def _rundown(lists: list[Playlist], now: datetime, secrets: _Secrets) -> Rundown
 
 
 def _gather(row: PlaylistItem, secrets: _Secrets) -> bool:
-    """False: its secret cannot be opened. That is one item less, not a channel less."""
+    """Add the item's source. False: its secret cannot be unsealed; only this item is skipped."""
     source = row.source
     assert source is not None
     try:
@@ -128,7 +127,7 @@ def _version(*content: Any) -> str:
 
 
 def _fixed_moments(item: PlaylistItem, day: date | None, now: datetime) -> list[datetime]:
-    """Of a day's list the one moment; of any other the next few days', so that a worker alone knows them."""
+    """The fixed time on the list's day; in other lists on the next few days, so that they work without Airlock."""
     if item.start_time is None:
         return []
     days = [day] if day else [day_of(now) + timedelta(days=number) for number in range(DAYS_AHEAD)]
@@ -136,7 +135,7 @@ def _fixed_moments(item: PlaylistItem, day: date | None, now: datetime) -> list[
 
 
 def items_of(item: PlaylistItem, fixed: list[datetime]) -> list[Item]:
-    """One line, or several where an asset has several parts: each is opened on its own, so that seeking is exact."""
+    """One line, or one for each part of an asset. Each part is opened separately, so that seeking is exact."""
     base = Item(
         key=str(item.pk),
         kind=str(item.kind),
@@ -155,7 +154,7 @@ def items_of(item: PlaylistItem, fixed: list[datetime]) -> list[Item]:
         assert booking is not None
         return [replace(base, kind=GROWING, journal=f"{booking.folder}/{booking.file_name}.json")]
     if not item.asset.is_usable:
-        return [base]  # without a file: passed over, and as-run and the list's warnings say so
+        return [base]  # without a file it is skipped; as-run and the list's warnings say so
     return _by_parts(base, item.asset, item.in_seconds, item.out_seconds)
 
 
@@ -167,14 +166,14 @@ def _by_parts(base: Item, asset: Asset, begin: float, end: float | None) -> list
     rows: list[Item] = []
     for part, first, last in _cut(parts, begin, end):
         row = replace(base, in_seconds=first, seconds=last - first, file=part.path)
-        if rows:  # people see one item: it is reached, skipped and left out as a whole
+        if rows:  # for people it is one item: it is cued and skipped as a whole
             row = replace(row, key=f"{base.key}.{part.number}", fixed_at=(), part_of=base.key)
         rows.append(row)
     return rows or [base]
 
 
 def _cut(parts: list[AssetPart], begin: float, end: float | None) -> list[tuple[AssetPart, float, float]]:
-    """Which stretch of which part: the in and out points count through all of them."""
+    """The piece of each part between the in and out points, which count through all parts."""
     found, at = [], 0.0
     for part in parts:
         first = max(0.0, begin - at)
@@ -186,7 +185,7 @@ def _cut(parts: list[AssetPart], begin: float, end: float | None) -> list[tuple[
 
 
 def streams_of(asset: Asset) -> str:
-    """What it has, as far as its technical data say."""
+    """Picture and sound, by the technical data."""
     if not asset.technical:
         return "av"
     has = [name for name, kind in (("v", "pictures"), ("a", "sounds")) if asset.technical.get(kind)]

@@ -1,4 +1,4 @@
-"""What really went out, append-only: the worker writes it down, we copy it, nobody edits it."""
+"""The as-run log: media workers write it, Airlock copies it, and nobody can edit it."""
 
 from django.db import models
 from django.db.models import Q
@@ -15,13 +15,13 @@ class AsRunEntry(models.Model):
         "bad": "could not be played",
         "too late": "too late",
         "stopped": "channel stopped",
-        "isolated": "channel was alone",
-        "lost": "worker lost",
+        "isolated": "channel was cut off from Airlock",
+        "lost": "media worker lost",
         "moved": "moved to another machine",
     }
 
     channel = models.ForeignKey("playout.Channel", on_delete=models.PROTECT, related_name="asrun")
-    # Whose line it is: told twice is written once.
+    # They identify an entry: one that is reported twice is stored once.
     generation = models.PositiveIntegerField()
     seq = models.PositiveIntegerField()
     kind = models.CharField(max_length=8)
@@ -43,11 +43,11 @@ class AsRunEntry(models.Model):
         verbose_name_plural = "as-run"
         constraints = [
             models.UniqueConstraint(fields=["channel", "generation", "seq"], name="asrun_once"),
-            # One thing is on air at a time.
+            # Only one item is on air at a time.
             models.UniqueConstraint(fields=["channel"], condition=Q(ended_at=None), name="asrun_one_open"),
         ]
         indexes = [
-            # A channel's day.
+            # For the entries of a channel's day.
             models.Index(fields=["channel", "started_at"], name="asrun_of_day")
         ]
 

@@ -1,4 +1,4 @@
-"""A playout: what a person wants of it, what is observed, where it goes, and how often it had to be rescued."""
+"""A channel: its settings and state, its outputs, and its recoveries."""
 
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -42,7 +42,7 @@ class Channel(Machine):
         State.ERROR: {State.STARTING, State.ON_AIR, State.STOPPING},
     }
     OVER = (State.OFF_AIR, State.ERROR)
-    # Beyond these somebody is told; nothing is given up while the channel is wanted.
+    # After these an alert is raised. Airlock keeps trying while the channel is wanted.
     DEADLINES = {
         State.STARTING: timedelta(seconds=30),
         State.FAILING_OVER: timedelta(seconds=30),
@@ -76,7 +76,7 @@ class Channel(Machine):
     state = models.CharField(max_length=16, choices=State.choices, default=State.OFF_AIR, editable=False)
     name = models.CharField(max_length=80, unique=True)
     project = models.ForeignKey("station.Project", null=True, on_delete=models.PROTECT, related_name="channels")
-    # What people want; the state is what is.
+    # Whether people want it on air; `state` is what is observed.
     is_wanted = models.BooleanField("wanted on air", default=False, editable=False)
     playlist = models.ForeignKey(
         "playout.Playlist",
@@ -92,7 +92,7 @@ class Channel(Machine):
         blank=True,
         on_delete=models.PROTECT,
         related_name="+",
-        help_text="Shown, again and again, where the list has nothing. Empty: the slate.",
+        help_text="Plays in a loop while the list has nothing to play. Empty: the slate.",
     )
     picture = models.CharField("video format", max_length=20, choices=Picture.choices, default=Picture.P720_25)
     video_bitrate = models.CharField(
@@ -101,11 +101,11 @@ class Channel(Machine):
     slate = models.CharField(max_length=8, choices=Slate.choices, default=Slate.BARS)
     pause = models.CharField("while paused", max_length=8, choices=Pause.choices, default=Pause.HOLD)
     isolation_seconds = models.PositiveIntegerField(
-        "stop when alone after",
+        "stop without Airlock after",
         null=True,
         blank=True,
         validators=[MinValueValidator(10), MaxValueValidator(86_400)],
-        help_text="Seconds without a word from Airlock after which it takes itself off air. Empty: it plays on.",
+        help_text="Seconds without contact to Airlock until the channel goes off air. Empty: it keeps playing.",
     )
     node = models.ForeignKey(
         "nodes.Node",
@@ -113,7 +113,7 @@ class Channel(Machine):
         blank=True,
         on_delete=models.PROTECT,
         related_name="+",
-        help_text="Empty: any node that fits, and another one if that fails.",
+        help_text="Empty: any suitable node, and another one if it fails.",
     )
     node_labels = models.CharField(
         max_length=200,
@@ -127,9 +127,9 @@ class Channel(Machine):
     attempts = models.PositiveIntegerField(default=0, editable=False)
     error = models.TextField(blank=True, editable=False)
     on_air_since_at = models.DateTimeField(null=True, editable=False)
-    # Where it is in its list, as last heard: a successor goes on from there (P-07).
+    # Its last known position in the list: the next media worker continues there (P-07).
     place = models.JSONField(default=dict, editable=False)
-    # How far its worker's as-run has been read.
+    # How far the as-run log of its media worker has been read.
     asrun_generation = models.PositiveIntegerField(default=0, editable=False)
     asrun_revision = models.BigIntegerField(default=0, editable=False)
 
@@ -137,9 +137,9 @@ class Channel(Machine):
 
     class Meta:
         ordering = ["name"]
-        permissions = [("operate_channel", "Can start, stop and steer channels")]
+        permissions = [("operate_channel", "Can start, stop and control channels")]
         indexes = [
-            # The loop asks for what is wanted or not yet off air.
+            # For the loop's query: wanted, or not yet off air.
             models.Index(fields=["id"], condition=Q(is_wanted=True) | ~Q(state="off_air"), name="channel_to_look_at")
         ]
 
@@ -148,7 +148,7 @@ class Channel(Machine):
 
     @property
     def owner(self) -> str:
-        """Our name towards nodes."""
+        """The owner of its workloads."""
         return f"channel:{self.pk}"
 
     @property
@@ -158,8 +158,8 @@ class Channel(Machine):
 
     @property
     def rate(self) -> Fraction:
-        words = self.picture.partition("p")[2]
-        return Fraction(30000, 1001) if words == "29.97" else Fraction(words)
+        text = self.picture.partition("p")[2]
+        return Fraction(30000, 1001) if text == "29.97" else Fraction(text)
 
     def read_place(self) -> Place | None:
         """The column `place`, decoded."""
@@ -175,20 +175,20 @@ class ChannelEvent(Event):
 
 
 class ChannelOutput(models.Model):
-    """One place the channel is sent to. Several at once; each fails and recovers on its own."""
+    """One output of a channel. Each output fails and recovers independently."""
 
     project_path = "channel__project"
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="outputs")
     type = models.CharField(max_length=10, choices=OutputType.choices)
-    address = models.CharField(max_length=500, help_text="Secrets typed in here are sealed when you save.")
+    address = models.CharField(max_length=500, help_text="Secrets in the address are sealed when you save.")
     secrets_sealed = models.TextField(blank=True, editable=False)
     is_active = models.BooleanField(default=True)
 
     class Meta:
         ordering = ["channel", "id"]
         constraints = [
-            # Two would write to the same files, or want the same card.
+            # Two of them would write the same files or use the same card.
             models.UniqueConstraint(
                 fields=["channel", "type", "address"],
                 condition=Q(type__in=ONLY_ONE),
@@ -215,17 +215,17 @@ class ChannelOutput(models.Model):
             raise ValidationError({"type": "A DeckLink device belongs to a machine: choose the channel's node first."})
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """An address never reaches the database with a secret in it (S-05), nor goes an old secret to a new place."""
+        """Never store an address with a secret in it (S-05), and never send an old secret to a new server."""
         parsed = parse_output(self.type, self.address)
-        kept = self._readable_secrets() if self._goes_where_it_went(parsed.address) else {}
+        kept = self._readable_secrets() if self._has_same_server(parsed.address) else {}
         secrets = {**kept, **parsed.secrets}
-        if secrets or not self.secrets_sealed or not self._goes_where_it_went(parsed.address):
+        if secrets or not self.secrets_sealed or not self._has_same_server(parsed.address):
             self.secrets_sealed = seal(secrets) if secrets else ""
         self.address = parsed.address
         super().save(*args, **kwargs)
 
-    def _goes_where_it_went(self, address: str) -> bool:
-        """The same kind of output to the same server."""
+    def _has_same_server(self, address: str) -> bool:
+        """It is the same type of output to the same server as before."""
         stored = ChannelOutput.objects.filter(pk=self.pk).first() if self.pk else None
         if stored is None:
             return True
@@ -239,12 +239,12 @@ class ChannelOutput(models.Model):
 
 
 class Recovery(models.Model):
-    """One time a channel was brought back, or moved (P-08): why, from where to where, and how long it was off air."""
+    """One restart or move of a channel (P-08): why, from where to where, and how long it was off air."""
 
     project_path = "channel__project"
 
     class Kind(models.TextChoices):
-        RESTART = "restart", "started again"
+        RESTART = "restart", "restarted"
         MOVE = "move", "moved to another machine"
         BY_HAND = "by_hand", "moved by hand"
 
@@ -254,7 +254,7 @@ class Recovery(models.Model):
     by = models.CharField(max_length=150)
     from_node = models.ForeignKey("nodes.Node", null=True, on_delete=models.SET_NULL, related_name="+")
     to_node = models.ForeignKey("nodes.Node", null=True, on_delete=models.SET_NULL, related_name="+")
-    lost_at = models.DateTimeField()  # the last frame that is known to have gone out
+    lost_at = models.DateTimeField()  # the last frame that is known to have been sent
     noticed_at = models.DateTimeField()
     back_at = models.DateTimeField(null=True)
     off_air_seconds = models.FloatField(null=True)
@@ -263,7 +263,7 @@ class Recovery(models.Model):
         ordering = ["-noticed_at", "-id"]
         verbose_name_plural = "recoveries"
         indexes = [
-            # How many moves in the last minutes (P-05)?
+            # For the number of recoveries in the last minutes (P-05).
             models.Index(fields=["channel", "-noticed_at"], name="recovery_of_channel")
         ]
 
@@ -277,5 +277,5 @@ class Recovery(models.Model):
 
     @classmethod
     def recent(cls, channel: Channel, since: datetime) -> "models.QuerySet[Recovery]":
-        """Those that were not by hand, the newest first."""
+        """Recoveries that were not by hand, the newest first."""
         return cls.objects.filter(channel=channel, noticed_at__gt=since).exclude(kind=cls.Kind.BY_HAND)

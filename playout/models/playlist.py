@@ -1,4 +1,4 @@
-"""What a channel plays: a list, its items, and the day it is for."""
+"""Playlists: a list, its items, and the day it is for."""
 
 import math
 
@@ -19,24 +19,24 @@ class Playlist(models.Model):
         blank=True,
         on_delete=models.CASCADE,
         related_name="playlists",
-        help_text="Of a list for a day: whose day.",
+        help_text="Only for a list for a day: the channel that plays it.",
     )
     on = models.DateField(
-        "for the day", null=True, blank=True, help_text="The broadcast day it is played on. Empty: any day."
+        "for the day", null=True, blank=True, help_text="The broadcast day on which it is played. Empty: any day."
     )
     is_loop = models.BooleanField(
-        "loop", default=True, help_text="Begin again at its end. A list for a day is played once."
+        "loop", default=True, help_text="Start again at the end. A list for a day is played once."
     )
 
     class Meta:
         ordering = ["-on", "name"]
         constraints = [
-            # What is on that day has one answer.
+            # A channel has at most one list for a day.
             models.UniqueConstraint(
                 fields=["channel", "on"],
                 condition=Q(on__isnull=False),
                 name="playlist_per_day",
-                violation_error_message="The channel has a list for that day already.",
+                violation_error_message="The channel already has a list for that day.",
             ),
             models.CheckConstraint(
                 condition=Q(on=None) | Q(channel__isnull=False), name="playlist_day_belongs_to_channel"
@@ -50,8 +50,8 @@ class Playlist(models.Model):
         if self.on and not is_plannable(self.on):
             raise ValidationError({"on": f"Give a day between {FIRST_DAY} and {LAST_DAY}."})
         if self.on and self.channel_id is None:
-            raise ValidationError({"channel": "A list for a day needs the channel whose day it is."})
-        if self.channel is not None and self.channel.project_id != self.project_id:  # S-01: whose air is it?
+            raise ValidationError({"channel": "A list for a day needs a channel."})
+        if self.channel is not None and self.channel.project_id != self.project_id:  # S-01
             raise ValidationError({"channel": "The channel belongs to another project than this list."})
 
 
@@ -62,8 +62,8 @@ class PlaylistItem(models.Model):
         SLATE = "slate"
 
     class Start(models.TextChoices):
-        CUT = "cut", "on the second, cutting what is on"
-        WAIT = "wait", "when what is on has ended"
+        CUT = "cut", "at its time, cutting the item on air"
+        WAIT = "wait", "when the item on air has ended"
 
     LENGTHS = ("in_seconds", "out_seconds", "length_seconds")
 
@@ -72,8 +72,8 @@ class PlaylistItem(models.Model):
     playlist = models.ForeignKey(Playlist, on_delete=models.CASCADE, related_name="items")
     position = models.PositiveIntegerField(default=0)
     kind = models.CharField(max_length=8, choices=Kind.choices, default=Kind.ASSET)
-    title = models.CharField(max_length=200, blank=True, help_text="Empty: the name of what is played.")
-    # Nothing that is in a list can be deleted from the library (A-07).
+    title = models.CharField(max_length=200, blank=True, help_text="Empty: the name of the asset or source.")
+    # An asset in a list cannot be deleted from the library (A-07).
     asset = models.ForeignKey(
         "assets.Asset", null=True, blank=True, on_delete=models.PROTECT, related_name="playlist_items"
     )
@@ -83,20 +83,26 @@ class PlaylistItem(models.Model):
         blank=True,
         on_delete=models.PROTECT,
         related_name="+",
-        help_text="Of a live item: the recorder whose source is shown.",
+        help_text="Only for a live item: the recorder whose source is shown.",
     )
     in_seconds = models.FloatField("in", default=0, validators=[MinValueValidator(0)])
     out_seconds = models.FloatField("out", null=True, blank=True, validators=[MinValueValidator(0)])
     length_seconds = models.FloatField(
-        "length", null=True, blank=True, validators=[MinValueValidator(0.2)], help_text="Of a live item or a slate."
+        "length",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.2)],
+        help_text="Only for a live item or a slate.",
     )
-    start_time = models.TimeField("fixed start", null=True, blank=True, help_text="House time. Empty: it follows.")
+    start_time = models.TimeField(
+        "fixed start", null=True, blank=True, help_text="House time. Empty: it follows the item before it."
+    )
     start = models.CharField("how", max_length=5, choices=Start.choices, default=Start.CUT)
     max_late_seconds = models.PositiveIntegerField(
-        "max lateness", null=True, blank=True, help_text="Later than so many seconds, it is left out."
+        "max lateness", null=True, blank=True, help_text="An item that is more seconds late is skipped."
     )
 
-    # Nobody had planned it: it was put in while the list was on air.
+    # Set if it was inserted while the list was on air.
     inserted_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
@@ -121,17 +127,17 @@ class PlaylistItem(models.Model):
             if value is not None and not math.isfinite(value):
                 raise ValidationError({name: "Enter a number."})
         if self.kind == self.Kind.ASSET and self.asset_id is None:
-            raise ValidationError({"asset": "Choose what is played."})
+            raise ValidationError({"asset": "Choose an asset."})
         if self.kind == self.Kind.LIVE and self.source_id is None:
-            raise ValidationError({"source": "Choose the source."})
+            raise ValidationError({"source": "Choose a source."})
         if self.kind == self.Kind.SLATE and not self.length_seconds:
-            raise ValidationError({"length_seconds": "How long?"})
+            raise ValidationError({"length_seconds": "Enter a length."})
         if self.out_seconds is not None and self.out_seconds <= (self.in_seconds or 0):
-            raise ValidationError({"out_seconds": "It ends before it begins."})
+            raise ValidationError({"out_seconds": "The out point must be after the in point."})
 
     @property
     def seconds(self) -> float | None:
-        """How long it is planned to last; None if nobody can tell."""
+        """The planned length; None if it is not known."""
         if self.kind != self.Kind.ASSET:
             return self.length_seconds
         end = self.out_seconds

@@ -173,7 +173,7 @@ def test_a_move_to_where_it_cannot_go_leaves_it_where_it_is(channel: Any) -> Non
     outcome = controls.move(channel, by="anna", to_node=other)
     assert "another: lacks the label studio" in outcome.text
     channel.outputs.create(type="decklink", address="0")
-    assert "say which machine has the cable" in controls.move(channel, by="anna").text
+    assert "name the machine that has the cable" in controls.move(channel, by="anna").text
     assert channel.state == State.ON_AIR
     assert workload_of(channel).is_wanted
     assert not Recovery.objects.exists()

@@ -99,7 +99,7 @@ def test_a_clip_nobody_had_planned_is_next_and_another_is_on_at_once(channel: An
     controls.start(channel, by="anna")
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
     outcome = controls.insert(channel, asset=news, by="anna")
-    assert (outcome.is_good, outcome.text) == (True, "One has news-30 as its next item. It stands in Loop now.")
+    assert (outcome.is_good, outcome.text) == (True, "One has news-30 as its next item. It was added to Loop.")
     assert _next(channel) == "news-30"
     assert item_on(channel) == "clip0-30"
     assert controls.insert(channel, asset=flash, in_seconds=5.0, by="anna", take=True).is_good
@@ -201,7 +201,7 @@ def test_commands_refuse_in_words_and_a_dry_run_changes_nothing(channel: Any, ca
             call_command(command, "One", "--dry-run")
         with pytest.raises(CommandError, match="was not moved: there is no other node that can take it"):
             call_command(command, "One")
-    with pytest.raises(CommandError, match="it is on local already"):
+    with pytest.raises(CommandError, match="it is already on local"):
         call_command("failover_channel", "One", "--to", "local")
     call_command("drain_node", "local", "--dry-run")
     out = capsys.readouterr().out

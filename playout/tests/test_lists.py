@@ -77,10 +77,10 @@ def test_times_totals_and_warnings(project: Any) -> None:
     ]
     assert planned.seconds == 3600 + 3600 + 60 + 10 + 5
     assert planned.warnings == [
-        "Film: 30 min before it are filled (filler, or the slate)",
-        "Film: cuts 30 min off what is before it",
+        "Film: 30 min of filler or slate come before it",
+        "Film: cuts 30 min off the item before it",
         "Broken: cannot be used: error",
-        "Slate: 21 h 58 min after it are filled (filler, or the slate)",
+        "Slate: is followed by 21 h 58 min of filler or slate",
     ]
 
 
@@ -220,7 +220,7 @@ def test_outputs_are_checked_and_their_secrets_taken_out(channel: Channel) -> No
     with pytest.raises(ValidationError, match=r"srt://receiver\.example:9000"):  # not the example for sources
         parse_output("srt", "http://x")
     ChannelOutput.objects.create(channel=channel, type="hls", address="web")
-    with pytest.raises(ValidationError, match="has such an output already"):
+    with pytest.raises(ValidationError, match="already has this output"):
         ChannelOutput(channel=channel, type="hls", address="web").full_clean()
     output = ChannelOutput.objects.create(channel=channel, type="rtmp", address="rtmp://server.example/live/KEY123")
     assert output.address == "rtmp://server.example/live"
@@ -252,7 +252,7 @@ def test_a_list_for_today_says_what_it_means_for_what_is_on_air(channel: Channel
     today.channel = channel
     begin = begin_of(day_of(now))
     assert on_air_today(today, begin + timedelta(seconds=1)).endswith("plays it from now on, by the clock.")
-    assert "Nothing of it is planned for this moment" in on_air_today(today, begin + timedelta(hours=20))
+    assert "It has no item for this time" in on_air_today(today, begin + timedelta(hours=20))
     today.on = day_of(now) + timedelta(days=1)
     assert on_air_today(today, now) == ""
 

@@ -35,9 +35,9 @@ def test_times_follow_what_is_typed_and_nothing_is_saved(project: Any, client: A
     typed |= {"items-1-start_time": "06:00:30", "items-1-in_seconds": "5", "items-1-out_seconds": "4"}
     page = client.post("/playlists/times/", typed).content.decode()
     assert "06:00:30" in page
-    assert "cuts 30 s off what is before it" in page
+    assert "cuts 30 s off the item before it" in page
     assert "Select a valid choice" in page
-    assert "It ends before it begins." in page
+    assert "The out point must be after the in point." in page
     assert "Foreign" not in page
     typed |= {"items-1-in_seconds": "0:00:05", "items-1-out_seconds": "0:45", "items-0-out_seconds": "1:xx"}
     page = client.post("/playlists/times/", typed).content.decode()
@@ -77,7 +77,7 @@ def test_two_new_outputs_to_the_same_files_are_refused_in_the_form(project: Any,
         typed |= {f"outputs-{number}-type": "hls", f"outputs-{number}-address": "web"}
     page = client.post("/admin/playout/channel/add/", typed)
     assert page.status_code == 200
-    assert "The channel has such an output already." in page.content.decode()
+    assert "The channel already has this output." in page.content.decode()
     assert not Channel.objects.exists()
     typed["outputs-1-address"] = "other"
     answer = client.post("/admin/playout/channel/add/", typed)

@@ -1,4 +1,4 @@
-"""Small live pieces of the channel's page: what is on now, its picture."""
+"""The live parts of a channel's page: the current item and the preview."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +26,7 @@ WORDS = {"playing": "green", "paused": "amber", "filler": "blue", "slate": "ambe
 
 
 def visible_channel(request: HttpRequest, pk: int) -> Channel:
-    """404 for what is not there and for what belongs to others, strangers included."""
+    """404 if the channel does not exist or the user may not see it."""
     rows = only_visible(Channel.objects.all(), request.user, "playout.view_channel")
     return get_object_or_404(rows, pk=pk)
 
@@ -41,16 +41,16 @@ def channel_now(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @require_safe
 def channel_live(request: HttpRequest, pk: int, name: str) -> HttpResponse:
-    """P-02: the moving preview and the still, each asked for with the same right."""
+    """P-02: the preview stream and the still, with the same permission check."""
     channel = visible_channel(request, pk)
     workload = workloads.latest(channel.owner)
     if not LIVE_NAME.match(name):
         raise Http404("There is no such file.")
     content = _fetch(workload, name) if workload is not None and not workload.is_over else None
     if content is None and name == STILL:
-        return HttpResponse(status=204)  # asked for every second: no picture yet is not an error
+        return HttpResponse(status=204)  # polled every second: a missing picture is not an error
     if content is None:
-        raise Http404("There is no picture.")
+        raise Http404("There is no preview.")
     return HttpResponse(content, content_type=TYPES[Path(name).suffix])
 
 
@@ -84,7 +84,7 @@ def now_context(channel: Channel) -> dict[str, Any]:
 
 
 def _left(status: PlayoutStatus | None) -> str:
-    """How long the item on air still lasts, counted on from the last report."""
+    """The time left of the item on air, counted from the last report."""
     item = status.item if status else None
     if status is None or item is None or item.seconds is None:
         return ""
@@ -97,10 +97,10 @@ def _outputs(channel: Channel, status: PlayoutStatus | None) -> list[dict[str, A
     known = {each.key: each for each in status.outputs} if status else {}
     rows = []
     for output in channel.outputs.all():
-        told = known.get(str(output.pk))
-        if not output.is_active and not told:
+        reported = known.get(str(output.pk))
+        if not output.is_active and not reported:
             continue
-        word = told.state if told else "off"
+        word = reported.state if reported else "off"
         colour = {"sending": "green", "waiting": "red", "starting": "blue"}.get(word, "grey")
-        rows.append({"name": str(output), "badge": badge(word, colour), "error": told.error if told else ""})
+        rows.append({"name": str(output), "badge": badge(word, colour), "error": reported.error if reported else ""})
     return rows

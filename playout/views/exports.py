@@ -1,4 +1,4 @@
-"""As-run to take away or to print, and the programme guide."""
+"""Downloads of the as-run log and the programme guide."""
 
 from datetime import date
 
@@ -34,11 +34,11 @@ def asrun_day(request: HttpRequest, pk: int, day: str, form: str) -> HttpRespons
     if form == "html":
         context = {"channel": channel, "day": on, "begin": begin_of(on), "rows": map(exports.row_of, entries)}
         return render(request, "playout/asrun_print.html", context)
-    raise Http404("There is no such form.")
+    raise Http404("There is no such format.")
 
 
 @require_safe
 def guide(request: HttpRequest, pk: int) -> HttpResponse:
-    """XMLTV of what is planned."""
+    """The planned programme as XMLTV."""
     channel = visible_channel(request, pk)
     return HttpResponse(exports.as_xmltv(channel, timezone.now()), content_type="application/xml")

@@ -1,4 +1,4 @@
-"""A playlist from a file: first the look, then, by a second button, the list (P-12)."""
+"""Imports a playlist from a file: first a preview, then a second button saves it (P-12)."""
 
 import base64
 from typing import Any
@@ -51,7 +51,7 @@ class ImportForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def import_playlist(request: HttpRequest) -> HttpResponse:
-    """Nothing is saved before the whole file is good and somebody has seen what it holds."""
+    """Save only a file without problems, after the user has seen the preview."""
     if not request.user.is_staff or not request.user.has_perm("playout.change_playlist"):
         raise PermissionDenied
     form = ImportForm(request.POST or None, request.FILES or None)

@@ -1,4 +1,4 @@
-"""The times of a list, while somebody edits it: asked again whenever the form changes. Nothing is saved here."""
+"""The times of a list while it is edited, computed whenever the form changes. Nothing is saved here."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -23,12 +23,12 @@ from station.clock.lengths import SecondsField
 from station.rights import only_visible
 
 MOST_ROWS = 2000
-MOST_DIGITS = 19  # what PostgreSQL takes for a number
+MOST_DIGITS = 19  # fits PostgreSQL's bigint
 PREFIX = "items"
 
 
 class Chosen(forms.Field):
-    """One of the rows that were fetched for the whole table."""
+    """A choice among rows that were fetched for the whole table."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(required=False, **kwargs)
@@ -44,7 +44,7 @@ class Chosen(forms.Field):
 
 
 class RowForm(forms.ModelForm):
-    """One line of the table as it is typed."""
+    """One row of the table, not saved yet."""
 
     asset = Chosen()
     source = Chosen()
@@ -56,7 +56,7 @@ class RowForm(forms.ModelForm):
         field_classes = dict.fromkeys(PlaylistItem.LENGTHS, SecondsField)
 
     def _get_validation_exclusions(self) -> set[str]:
-        """Nothing that asks the database line by line: rows are fetched, and `clean` says when out is before in."""
+        """Skip checks that query the database for each row. `clean` checks in and out points."""
         return {*super()._get_validation_exclusions(), *CHOSEN, "out_seconds"}  # type: ignore[misc]
 
 
@@ -67,7 +67,7 @@ CHOSEN: dict[str, type[Model]] = {"asset": Asset, "source": Recorder}
 @require_POST
 @login_required
 def playlist_times(request: HttpRequest) -> HttpResponse:
-    """The fragment beside the form: times, totals, warnings, and what is wrong with a line."""
+    """The fragment beside the form: times, total, warnings and form errors."""
     if not request.user.has_perm("playout.view_playlist"):
         raise PermissionDenied
     day = _day(request.POST.get("on", ""))
@@ -80,11 +80,11 @@ def _day(text: str) -> date | None:
         day = date.fromisoformat(text)
     except ValueError:
         return None
-    return day if is_plannable(day) else None  # the form says so when it is saved
+    return day if is_plannable(day) else None  # saving the form reports the error
 
 
 def _channels(request: HttpRequest) -> list[Channel]:
-    """Whose format counts: that of the channel chosen in the form, or of those that play this list on any day."""
+    """The channels whose format counts: the one chosen in the form, or those that play this list on any day."""
     rows = only_visible(Channel.objects.all(), request.user, "playout.view_channel")
     chosen, listed = request.POST.get("channel", ""), request.GET.get("playlist", "")
     if chosen.isdecimal():
@@ -105,7 +105,7 @@ def planned(request: HttpRequest, day: date | None) -> Plan:
 
 
 def read_rows(data: QueryDict, request: HttpRequest) -> tuple[list[PlaylistItem], dict[int, list[str]]]:
-    """The lines in their order, and for each what its form would refuse."""
+    """The items in order, and the form errors of each."""
     total = data.get(f"{PREFIX}-TOTAL_FORMS", "0")
     count = min(int(total), MOST_ROWS) if total.isascii() and total.isdigit() else 0
     known = {name: _known(model, name, data, count, request) for name, model in CHOSEN.items()}
@@ -125,7 +125,7 @@ def read_rows(data: QueryDict, request: HttpRequest) -> tuple[list[PlaylistItem]
 
 
 def _known(model: type[Model], name: str, data: QueryDict, count: int, request: HttpRequest) -> dict[str, Model]:
-    """Every row of that kind that any line names and this person may see, asked for once."""
+    """The rows of that model that the form names and the user may see, in one query."""
     named = {data.get(f"{PREFIX}-{number}-{name}", "") for number in range(count)}
     permission = f"{model._meta.app_label}.view_{model._meta.model_name}"
     rows = only_visible(model._default_manager.all(), request.user, permission)

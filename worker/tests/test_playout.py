@@ -60,7 +60,7 @@ def test_bad_clips_are_passed_over_and_the_output_never_stops(tmp_path: Path) ->
         "text.mp4": "bad",
         "sound.wav": "played",
     }
-    assert "not there" in entries["3"]["note"]
+    assert "is missing" in entries["3"]["note"]
     assert "empty" in entries["2"]["note"]
     assert all(entries[str(number)]["note"] for number, name in enumerate(names) if reasons[name] == "bad")
     assert final["encoder_restarts"] == final["dropped"] == 0

@@ -1,4 +1,4 @@
-"""`manage.py drain_node NODE`: no new work there, and its channels move away one after the other."""
+"""`manage.py drain_node NODE`: give a node no new work and move its channels away one by one."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ class Command(PlayoutCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("node", help="Its name.")
+        parser.add_argument("node", help="The node's name.")
         parser.add_argument("--keep-channels", action="store_true", help="Leave the channels where they are.")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -36,7 +36,7 @@ class Command(PlayoutCommand):
             (moved if outcome.is_good else left).append(outcome.text)
         words = [f"{node} gets no new work.", *moved, *left]
         self.answer(options, "\n".join(words), moved=moved, not_moved=left)
-        if left:  # whoever asked is about to switch the machine off
+        if left:  # an error exit: the machine is probably about to be switched off
             raise CommandError(f"{len(left)} of its channels could not be moved and are still on {node}.")
 
     def _say_plan(self, node: Node, channels: list[Channel], options: dict[str, Any]) -> None:

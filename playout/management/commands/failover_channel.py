@@ -12,18 +12,18 @@ from station.actions.commands import row_named
 
 
 class Command(PlayoutCommand):
-    help = "Move a channel that is on air to another node; it goes on at the right place."
+    help = "Move a channel that is on air to another node. It continues at the right place."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("channel", help="Its name.")
+        parser.add_argument("channel", help="The channel's name.")
         parser.add_argument("--to", help="The node to move it to (default: any other that is up).")
 
     def handle(self, *args: Any, **options: Any) -> None:
         channel = row_named(Channel, options["channel"])
         to_node = row_named(Node, options["to"]) if options["to"] else None
         if channel.state != Channel.State.ON_AIR:
-            raise CommandError(f"{channel} is {channel.state_word}: only what is on air can be moved.")
+            raise CommandError(f"{channel} is {channel.state_word}: only a channel on air can be moved.")
         if options["dry_run"]:
             self.answer(options, planned_move(channel, to_node), moved=False)
             return

@@ -1,4 +1,4 @@
-"""`manage.py failover_drill NAME`: move a channel and back, and print the seconds it was off air."""
+"""`manage.py failover_drill NAME`: move a channel (and back) and print how long it was off air."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ from station.actions.commands import row_named
 
 
 class Command(PlayoutCommand):
-    help = "Practise: move a channel to another node (and back with --back), and measure the seconds off air."
+    help = "Failover drill: move a channel to another node (and back with --back), and measure the seconds off air."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("channel", help="Its name. It is off air for some seconds each time.")
+        parser.add_argument("channel", help="The channel's name. It is off air for a few seconds each time.")
         parser.add_argument("--back", action="store_true", help="Move it back afterwards.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         channel = row_named(Channel, options["channel"])
         if channel.state != Channel.State.ON_AIR:
-            raise CommandError(f"{channel} is {channel.state_word}: only what is on air can be drilled.")
+            raise CommandError(f"{channel} is {channel.state_word}: only a channel on air can be moved.")
         first = workloads.latest(channel.owner)
         if options["dry_run"]:
             self.answer(options, planned_move(channel), drills=[])

@@ -1,4 +1,4 @@
-"""`manage.py undrain_node NODE`: it may be given work again."""
+"""`manage.py undrain_node NODE`: let a drained node take new work again."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from station.actions.commands import BY, row_named
 
 
 class Command(PlayoutCommand):
-    help = "Open a drained node for work again. Nothing is moved back by itself."
+    help = "Let a drained node take new work again. Nothing is moved back automatically."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("node", help="Its name.")
+        parser.add_argument("node", help="The node's name.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         node = row_named(Node, options["node"])
         if options["dry_run"]:
             self.answer(options, f"{node} would be open for work.", changed=False)
             return
-        outcome = undrain(node, by=BY)  # a node that is open is no fault
+        outcome = undrain(node, by=BY)  # a node that is not drained is not an error
         self.answer(options, outcome.text, changed=outcome.is_done)
