@@ -10,7 +10,7 @@ import pytest
 
 from assets.delivery import connectors, lifecycle
 from assets.models import Asset, Delivery, Destination
-from assets.tests.test_deliveries import attempt, deliver
+from assets.tests.test_delivery_lifecycle import attempt, deliver
 from station.clock import database_now
 
 pytestmark = pytest.mark.django_db

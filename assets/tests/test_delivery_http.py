@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 
 from assets.delivery import lifecycle
 from assets.models import Asset, Delivery, Destination
-from assets.tests.test_deliveries import attempt, deliver
+from assets.tests.test_delivery_lifecycle import attempt, deliver
 from jobs.models import Run
 from station.clock import database_now
 from testing.mam import Mam
