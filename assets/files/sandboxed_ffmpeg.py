@@ -101,7 +101,7 @@ def run_ffmpeg(
     binary = ffmpeg_binary()
     with input_of(media, decoder) as (inputs, reads):
         try:
-            cage = Sandbox(
+            sandbox = Sandbox(
                 reads=reads,
                 writes=[writes] if writes else [],
                 runs=binary.path,
@@ -114,20 +114,20 @@ def run_ffmpeg(
         command = [binary.path, "-hide_banner", "-nostdin", "-nostats", "-loglevel", "info", "-progress", "pipe:1"]
         command += ["-stats_period", "0.5", *inputs, *outputs]
         try:
-            return _watch(command, binary, cage, on_progress, keep)
+            return _watch(command, binary, sandbox, on_progress, keep)
         finally:
-            cage.close()
+            sandbox.close()
 
 
 def _watch(
     command: list[str],
     binary: Binary,
-    cage: Sandbox,
+    sandbox: Sandbox,
     on_progress: Callable[[float], None],
     keep: re.Pattern[str] | None,
 ) -> list[str]:
     """Run ffmpeg to its end. Returns the log lines to keep."""
-    process = _start(command, binary, cage)
+    process = _start(command, binary, sandbox)
     said: deque[str] = deque(maxlen=LINES_KEPT)
     kept: list[str] = []
     listener = threading.Thread(target=_listen, args=[process, said, kept, keep], daemon=True)
@@ -147,13 +147,13 @@ def _watch(
     return kept if keep else list(said)
 
 
-def _start(command: list[str], binary: Binary, cage: Sandbox) -> "subprocess.Popen[bytes]":
+def _start(command: list[str], binary: Binary, sandbox: Sandbox) -> "subprocess.Popen[bytes]":
     parent = os.getpid()
 
     def in_child() -> None:
         die_with(parent, signal.SIGKILL)
         os.nice(NICE)  # recordings on this machine come first
-        cage.enter()
+        sandbox.enter()
 
     try:
         return subprocess.Popen(

@@ -46,7 +46,7 @@ class Action:
         before = _state_of(row)
         try:
             outcome = self._attempt(row, by=by, now=now or database_now(), **values)
-        except Exception as error:
+        except Exception as error:  # recorded as failed, then raised: nothing is swallowed
             with suppress(DatabaseError):  # the database may be what failed
                 audit.record(by, self.name, row, result=Result.FAILED, note=redact(f"{type(error).__name__}: {error}"))
             raise

@@ -153,9 +153,8 @@ class Ffmpeg:
             self.process.wait(grace_seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            with contextlib.suppress(
-                subprocess.TimeoutExpired
-            ):  # stuck in the kernel: leave it, and continue recording
+            # Stuck in the kernel: leave it, and continue recording.
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(KILL_SECONDS)
         for thread in self._threads:
             thread.join(timeout=2)

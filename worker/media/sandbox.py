@@ -92,7 +92,7 @@ class Sandbox:
             for path in writes:
                 _allow(ruleset, path, (READ_FILE | READ_DIR | WRITE_FILE | MAKE_REG | REMOVE_FILE | TRUNCATE) & handled)
             _allow(ruleset, Path("/dev/null"), READ_FILE | WRITE_FILE)
-        except BaseException:
+        except BaseException:  # also on Ctrl-C: close our descriptors, then raise
             os.close(ruleset)
             raise
         return ruleset

@@ -1,4 +1,4 @@
-"""The cage of programs that read strangers' files: really closed, or not entered."""
+"""The sandbox of programs that read strangers' files: really closed, or not entered."""
 
 import os
 import socket
@@ -17,73 +17,73 @@ needs_landlock = pytest.mark.skipif(
 )
 
 
-def run_caged(code: str, *, reads: list[Path] = [], writes: list[Path] = []) -> "subprocess.CompletedProcess[str]":  # noqa: B006
-    """A Python program inside of the cage; the interpreter's own folders are given to it."""
+def run_sandboxed(code: str, *, reads: list[Path] = [], writes: list[Path] = []) -> "subprocess.CompletedProcess[str]":  # noqa: B006
+    """A Python program inside of the sandbox; the interpreter's own folders are given to it."""
     base = [Path(sys.base_prefix), Path(sys.prefix)]
-    cage = Sandbox(reads=[*base, *reads], writes=writes, runs=sys.executable)
+    sandbox = Sandbox(reads=[*base, *reads], writes=writes, runs=sys.executable)
     try:
         return subprocess.run(
             [os.path.realpath(sys.executable), "-I", "-S", "-c", code],
-            preexec_fn=cage.enter,
+            preexec_fn=sandbox.enter,
             capture_output=True,
             text=True,
             timeout=30,
             check=False,
         )
     finally:
-        cage.close()
+        sandbox.close()
 
 
-def test_what_is_caged_cannot_reach_the_network() -> None:
+def test_what_is_sandboxed_cannot_reach_the_network() -> None:
     """A-05: a probe or decode never has network access, not even to this machine."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        done = run_caged(f"import socket; socket.create_connection(('127.0.0.1', {port}), 3)")
+        done = run_sandboxed(f"import socket; socket.create_connection(('127.0.0.1', {port}), 3)")
     assert done.returncode != 0
     assert "PermissionError" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["AF_INET, socket.SOCK_DGRAM", "AF_UNIX, socket.SOCK_STREAM", "AF_NETLINK, 3"])
 def test_no_kind_of_socket_can_be_made(kind: str) -> None:
-    done = run_caged(f"import socket; socket.socket(socket.{kind})")
+    done = run_sandboxed(f"import socket; socket.socket(socket.{kind})")
     assert "PermissionError" in done.stderr
 
 
 @needs_landlock
-def test_what_is_caged_sees_only_what_it_is_given(tmp_path: Path) -> None:
+def test_what_is_sandboxed_sees_only_what_it_is_given(tmp_path: Path) -> None:
     """A-05: nothing is read outside of the files that were named."""
     given, other = tmp_path / "given.txt", tmp_path / "other.txt"
     given.write_text("yes")
     other.write_text("no")
-    done = run_caged(f"print(open({str(given)!r}).read())", reads=[given])
+    done = run_sandboxed(f"print(open({str(given)!r}).read())", reads=[given])
     assert done.stdout.strip() == "yes", done.stderr
-    assert "PermissionError" in run_caged(f"open({str(other)!r})", reads=[given]).stderr
-    assert "PermissionError" in run_caged("open('/etc/passwd')", reads=[given]).stderr
+    assert "PermissionError" in run_sandboxed(f"open({str(other)!r})", reads=[given]).stderr
+    assert "PermissionError" in run_sandboxed("open('/etc/passwd')", reads=[given]).stderr
 
 
 @needs_landlock
-def test_what_is_caged_writes_only_where_it_may(tmp_path: Path) -> None:
+def test_what_is_sandboxed_writes_only_where_it_may(tmp_path: Path) -> None:
     allowed, other = tmp_path / "allowed", tmp_path / "other"
     allowed.mkdir()
     other.mkdir()
-    done = run_caged(f"open({str(allowed / 'new')!r}, 'w').write('x')", writes=[allowed])
+    done = run_sandboxed(f"open({str(allowed / 'new')!r}, 'w').write('x')", writes=[allowed])
     assert done.returncode == 0, done.stderr
-    assert "PermissionError" in run_caged(f"open({str(other / 'new')!r}, 'w')", writes=[allowed]).stderr
+    assert "PermissionError" in run_sandboxed(f"open({str(other / 'new')!r}, 'w')", writes=[allowed]).stderr
 
 
-def test_the_memory_of_what_is_caged_is_bounded() -> None:
-    cage = Sandbox(reads=[Path(sys.base_prefix), Path(sys.prefix)], runs=sys.executable, memory_mb=256)
+def test_the_memory_of_what_is_sandboxed_is_bounded() -> None:
+    sandbox = Sandbox(reads=[Path(sys.base_prefix), Path(sys.prefix)], runs=sys.executable, memory_mb=256)
     code = "x = bytearray(512 * 1024 * 1024)"
     done = subprocess.run(
         [os.path.realpath(sys.executable), "-I", "-S", "-c", code],
-        preexec_fn=cage.enter,
+        preexec_fn=sandbox.enter,
         capture_output=True,
         timeout=30,
         check=False,
     )
-    cage.close()
+    sandbox.close()
     assert b"MemoryError" in done.stderr
 
 
@@ -93,16 +93,16 @@ def test_an_unknown_machine_is_refused_instead_of_left_open() -> None:
 
 
 def test_ffmpeg_works_in_the_cage(tmp_path: Path) -> None:
-    cage = Sandbox(reads=[], writes=[tmp_path], runs=ffmpeg())
+    sandbox = Sandbox(reads=[], writes=[tmp_path], runs=ffmpeg())
     command = [ffmpeg(), "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=64x64:rate=5:duration=1"]
     done = subprocess.run(
         [*command, "-c:v", "libx264", "-f", "mp4", str(tmp_path / "out.mp4")],
-        preexec_fn=cage.enter,
+        preexec_fn=sandbox.enter,
         env=environment(),
         capture_output=True,
         timeout=60,
         check=False,
     )
-    cage.close()
+    sandbox.close()
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out.mp4").stat().st_size > 500

@@ -92,7 +92,7 @@ def open_process(
     binary: Binary, feed: Feed, picture: Format, streams: str, offset_seconds: float
 ) -> tuple["subprocess.Popen[bytes]", dict[str, int]]:
     """The running ffmpeg and the pipe to read each stream from: "v" for the picture, "a" for the sound."""
-    cage = None if feed.reads is None else Sandbox(reads=feed.reads, runs=binary.path)
+    sandbox = None if feed.reads is None else Sandbox(reads=feed.reads, runs=binary.path)
     pipes = {each: os.pipe() for each in streams}
     reading = {each: read for each, (read, _) in pipes.items()}
     writing = {each: write for each, (_, write) in pipes.items()}
@@ -100,27 +100,29 @@ def open_process(
         widen(read)
     command = command_for(binary, feed, picture, writing, offset_seconds)
     try:
-        process = start_ffmpeg(binary, command, cage, list(writing.values()))
-    except BaseException:
+        process = start_ffmpeg(binary, command, sandbox, list(writing.values()))
+    except BaseException:  # also on Ctrl-C: close our descriptors, then raise
         for read in reading.values():
             os.close(read)
         raise
     finally:
-        if cage is not None:
-            cage.close()
+        if sandbox is not None:
+            sandbox.close()
         for write in writing.values():
             os.close(write)
     return process, reading
 
 
-def start_ffmpeg(binary: Binary, command: list[str], cage: Sandbox | None, fds: list[int]) -> "subprocess.Popen[bytes]":
+def start_ffmpeg(
+    binary: Binary, command: list[str], sandbox: Sandbox | None, fds: list[int]
+) -> "subprocess.Popen[bytes]":
     """Call it on the main thread: the kernel ends ffmpeg when that thread ends."""
     parent = os.getpid()
 
     def in_child() -> None:
         die_with(parent, signal.SIGKILL)
-        if cage is not None:
-            cage.enter()
+        if sandbox is not None:
+            sandbox.enter()
 
     return subprocess.Popen(
         command,

@@ -73,7 +73,7 @@ class RawProcess:
                 env=binary.environment(),
                 preexec_fn=lambda: die_with(parent, signal.SIGKILL),
             )
-        except BaseException:
+        except BaseException:  # also on Ctrl-C: close our descriptors, then raise
             for fd in (video_w, sound_w, progress_r):
                 os.close(fd)
             raise

@@ -173,7 +173,7 @@ class Sender(Tended):
                 env=self.binary.environment(),
                 preexec_fn=in_child,
             )
-        except BaseException:
+        except BaseException:  # also on Ctrl-C: close our descriptors, then raise
             os.close(stdin_w)
             raise
         finally:
