@@ -58,7 +58,7 @@ coverage: $(VENV)/.dev ## measure the coverage of the quick tests and compare it
 	$(BIN)/python -m coverage json --quiet
 	$(BIN)/python -m testing.coverage_floors
 
-chaos: $(VENV)/.dev ## kill, freeze and restart schedulers and database during 100 recordings (SEED=1 SECONDS=180 BOOKINGS=100)
+chaos: $(VENV)/.dev ## inject faults of all kinds during 100 recordings and a channel on air (SEED=1 SECONDS=180 BOOKINGS=100)
 	$(BIN)/python -m testing.chaos $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(BOOKINGS),--bookings $(BOOKINGS))
 
 bench: $(VENV)/.dev ## measure, and write bench/out/latest.json

@@ -14,7 +14,19 @@ from bench.metric import Metric, prepare
 OUT = Path(__file__).resolve().parent / "out" / "latest.json"
 
 
-GROUPS = ("booking", "start", "punctuality", "idle", "jobs", "jobs-idle", "playout", "failover")
+GROUPS = (
+    "booking",
+    "lists",
+    "start",
+    "punctuality",
+    "idle",
+    "live",
+    "jobs",
+    "jobs-idle",
+    "memory",
+    "playout",
+    "failover",
+)
 
 
 def main() -> None:
@@ -30,17 +42,23 @@ def measure(name: str) -> None:
     from bench.failover import measure_failover
     from bench.idle import measure_idle
     from bench.jobs import measure_jobs, measure_run_idle
+    from bench.lists import measure_lists
+    from bench.live import measure_live
+    from bench.memory import measure_memory
     from bench.playout import measure_playout
     from bench.punctuality import measure_punctuality
     from bench.recording import measure_booking, measure_start
 
     measures = (
         measure_booking,
+        measure_lists,
         measure_start,
         measure_punctuality,
         measure_idle,
+        measure_live,
         measure_jobs,
         measure_run_idle,
+        measure_memory,
         measure_playout,
         measure_failover,
     )

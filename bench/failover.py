@@ -75,7 +75,7 @@ def measure_failover() -> list[Metric]:
             engine.revive()
             house.wait_for_nodes()
     receiver.close()
-    method = "640x360p25 by UDP; from the last datagram before to the first after, at the receiver; the worst of all; "
+    method = "640x360p25 by UDP; from the last datagram before to the first after, at the receiver; worst of all runs; "
     return [
         Metric("failover_container_s", max(kill), "s", "under 3", RUNS, f"{method}docker kill: {kill}"),
         Metric("failover_node_s", max(lost), "s", "under 10", RUNS, f"{method}engine and containers killed: {lost}"),
@@ -86,7 +86,7 @@ def _seconds_off(receiver: Receiver, act: Callable[[], object]) -> float:
     time.sleep(5)  # let it settle: as-run entries are read, polls are regular
     began = time.monotonic()
     act()
-    return round(float(wait_until(lambda: receiver.break_after(began), 60, "it is on air again")), 2)
+    return round(float(wait_until(lambda: receiver.break_after(began), 60, "the channel is on air again")), 2)
 
 
 @contextlib.contextmanager

@@ -16,12 +16,12 @@ PROCESS_CLOCK = 2
 
 BOOKINGS = """
 INSERT INTO scheduling_booking (recorder_id, title, starts_at, ends_at, opens_at, closes_at, state, state_since_at,
-    requested_by, is_manual, attempts, errors, folder, file_name, outcome, parts, gaps, frames, size_bytes, local_start,
-    pad_before_seconds, pad_after_seconds, late_start, min_useful_seconds, skip_reason, epoch, preflight,
+    requested_by, is_manual, attempts, errors, folder, file_name, outcome, parts, growing, gaps, frames, size_bytes,
+    local_start, pad_before_seconds, pad_after_seconds, late_start, min_useful_seconds, skip_reason, epoch, preflight,
     is_edited)
 SELECT (%(recorders)s::bigint[])[1 + n %% %(width)s], '', at, at + interval '1 minute', at, at + interval '1 minute',
-    CASE WHEN at < now() THEN 'completed' ELSE 'planned' END, at, 'bench', false, 1, '[]', '', '', '', '[]', '[]', 0, 0,
-    '', 0, 0, 'start', 30, '', 0, '[]', false
+    CASE WHEN at < now() THEN 'completed' ELSE 'planned' END, at, 'bench', false, 1, '[]', '', '', '', '[]', '[]', '[]',
+    0, 0, '', 0, 0, 'start', 30, '', 0, '[]', false
 FROM (SELECT n, now() + interval '1 day' - (n / %(width)s - %(ahead)s / %(width)s) * interval '2 minutes' AS at
       FROM generate_series(1, %(count)s) AS n) AS rows
 WHERE at < now() - interval '1 hour' OR at > now() + interval '1 hour'
@@ -38,7 +38,7 @@ FROM generate_series(1, %(count)s) AS n
 
 
 def fill(bookings: int, schedules: int) -> int:
-    """Store mostly ended bookings, a tenth in the future, none due within the hour; returns how many there are."""
+    """Store bookings, most of them ended, a tenth in the future, none due within the hour; returns their number."""
     from django.db import connection
 
     from scheduling.models import Booking

@@ -22,9 +22,9 @@ BURST = 10_000
 RUNS = """
 INSERT INTO jobs_run (job_id, scope, trigger, run_at, created_at, requested_by, priority, turn, key, owner, state,
     state_since_at, attempt, attempts_forgiven, attempts_allowed, is_exclusive, is_reentrant, worker_name,
-    orphaned_times, cancel_reason, progress_text, error_code, error, errors, finished_at)
+    orphaned_times, cancel_reason, progress_text, error_code, error, unreadable_by, errors, finished_at)
 SELECT %(job)s, '', 'queue', at, at, '', 0, 1, '', '', CASE WHEN n %% 10 = 0 THEN 'scheduled' ELSE 'succeeded' END,
-    at, 1, 0, 1, false, true, '', 0, '', '', '', '', '[]', at
+    at, 1, 0, 1, false, true, '', 0, '', '', '', '', '', '[]', at
 FROM (SELECT n, now() + CASE WHEN n %% 10 = 0 THEN interval '2 hours' ELSE interval '-2 hours' END AS at
       FROM generate_series(1, %(count)s) AS n) AS rows
 """
@@ -33,7 +33,7 @@ FROM (SELECT n, now() + CASE WHEN n %% 10 = 0 THEN interval '2 hours' ELSE inter
 class Fleet:
     """Job workers and schedulers as processes, and what their handlers recorded."""
 
-    def __init__(self, *, workers: int = 2, schedulers: int = 0, scopes: int = 0) -> None:
+    def __init__(self, *, workers: int = 2, schedulers: int = 0, scopes: int = 0, concurrency: int = 16) -> None:
         from django.conf import settings
 
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -47,7 +47,7 @@ class Fleet:
             "AIRLOCK_BENCH_SCOPES": str(scopes),
             "DATABASE_URL": f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}",
         }
-        self.processes = [self._start("runworker", "--concurrency", "16") for _ in range(workers)]
+        self.processes = [self._start("runworker", "--concurrency", str(concurrency)) for _ in range(workers)]
         self.processes += [self._start("runscheduler") for _ in range(schedulers)]
         self._wait_for_workers(workers)
 
@@ -82,9 +82,9 @@ class Fleet:
 
 
 @contextlib.contextmanager
-def fleet(*, workers: int = 2, schedulers: int = 0, scopes: int = 0) -> Iterator[Fleet]:
+def fleet(*, workers: int = 2, schedulers: int = 0, scopes: int = 0, concurrency: int = 16) -> Iterator[Fleet]:
     clear()
-    made = Fleet(workers=workers, schedulers=schedulers, scopes=scopes)
+    made = Fleet(workers=workers, schedulers=schedulers, scopes=scopes, concurrency=concurrency)
     try:
         yield made
     finally:
@@ -96,7 +96,7 @@ def clear() -> None:
     from django.db import connection
 
     with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE jobs_run, jobs_runevent, jobs_jobcursor, jobs_jobworker")
+        cursor.execute("TRUNCATE jobs_run, jobs_runevent, jobs_jobcursor, jobs_jobworker, jobs_scheduler")
 
 
 def declare() -> None:
@@ -144,19 +144,45 @@ def measure_pickup(count: int = 300) -> list[Metric]:
             asked[enqueue("bench.queued").pk] = at
             time.sleep(0.02 + 0.0137 * (number % 3))
         found = workers.began(count, 20)
-    late = sorted((at - asked[run]) / 1e6 for run, at in found)
-    assert len(late) == count, f"{len(late)} of {count} began"
+    assert sorted(run for run, _ in found) == sorted(asked), "not every run began exactly once"
+    late = [(at - asked[run]) / 1e6 for run, at in found]
     method = f"{count} runs queued one at a time, two idle job workers: from the queueing call to the handler's begin"
-    p50, p99 = statistics.median(late), late[int(len(late) * 0.99)]
+    return spread("run_pickup", late, method)
+
+
+def spread(name: str, late: list[float], method: str) -> list[Metric]:
+    """Median, p99 (of a hundred or more) and worst: a median hides the one run that waited for the next tick."""
+    late = sorted(late)
+    shown = {"p50": (statistics.median(late), 10), "worst": (late[-1], 200)}
+    if len(late) >= 100:
+        shown["p99"] = (late[int(len(late) * 0.99)], 50)
+    figures = ", ".join(f"{word} {ms:.1f} ms (under {limit})" for word, (ms, limit) in shown.items())
+    assert all(ms < limit for ms, limit in shown.values()), f"{name}: {figures}"
     return [
-        Metric("run_pickup_p50_ms", round(p50, 2), "ms", "under 10", count, method),
-        Metric("run_pickup_p99_ms", round(p99, 2), "ms", "under 50", count, method),
+        Metric(f"{name}_{word}_ms", round(ms, 2), "ms", f"under {limit}", len(late), method)
+        for word, (ms, limit) in shown.items()
     ]
+
+
+def measure_single(count: int = 300) -> list[Metric]:
+    """Single runs at instants of their own, as `enqueue(run_at=…)` makes them."""
+    from jobs.runs.queue import Order, enqueue_many
+    from station.clock import database_now
+
+    with fleet() as workers:
+        begin = database_now() + timedelta(seconds=4)
+        moments = [begin + timedelta(seconds=0.05 * number + 0.0137 * (number % 3)) for number in range(count)]
+        pks = enqueue_many("bench.queued", [Order(run_at=moment) for moment in moments])
+        due = dict(zip(pks, moments, strict=True))
+        found = workers.began(count, 0.05 * count + 20)
+    assert sorted(run for run, _ in found) == sorted(pks), "not every run began exactly once"
+    late = [at / 1e6 - due[run].timestamp() * 1000 for run, at in found]
+    return spread("run_single_lateness", late, f"{count} runs, each due at an instant of its own, two job workers")
 
 
 def measure_fires() -> list[Metric]:
     """Planned runs: 10,000 scopes at a full minute, with a grid and cron jobs at the same time."""
-    from jobs.models import JobCursor, Run
+    from jobs.models import JobCursor
 
     with fleet(schedulers=2, scopes=BURST) as workers:
         deadline = time.monotonic() + 60
@@ -165,53 +191,57 @@ def measure_fires() -> list[Metric]:
         begin = datetime.now(UTC) + timedelta(seconds=20)
         minute = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
         time.sleep(max(0.0, minute.timestamp() + 12 - time.time()))
-        found = dict(workers.began(BURST, 10))
-        rows = Run.objects.filter(pk__in=list(found), trigger="plan").values_list("pk", "planned_at", "job__name")
-        late = [
-            (name, planned_at, found[pk] / 1e6 - planned_at.timestamp() * 1000)
-            for pk, planned_at, name in rows
-            if planned_at is not None
-        ]
-    burst = [ms for name, at, ms in late if name == "bench.burst" and at == minute]
+        late = lateness(workers.began(BURST, 10))
+    burst = [ms for (name, at, _), ms in late.items() if name == "bench.burst" and at == minute]
     assert len(burst) == BURST, f"{len(burst)} of {BURST} began"
-    calm = [ms for name, at, ms in late if name == "bench.grid" and not minute <= at < minute + timedelta(seconds=5)]
+    calm = check_grid(late, minute - timedelta(seconds=15), minute - timedelta(seconds=1))
+    calm += check_grid(late, minute + timedelta(seconds=5), minute + timedelta(seconds=10))
+    method = f"{BURST} scopes of a job at one instant, two schedulers, two job workers: until the last handler begins"
     return [
-        Metric(
-            "run_burst_10000_last_ms",
-            round(max(burst), 1),
-            "ms",
-            "under 2000",
-            1,
-            f"{BURST} scopes of a job at one instant, two schedulers, two job workers: until the last handler begins",
-        ),
-        Metric(
-            "run_grid_lateness_p50_ms", round(statistics.median(calm), 2), "ms", "under 10", len(calm), "grid of 0.7 s"
-        ),
+        Metric("run_burst_10000_last_ms", round(max(burst), 1), "ms", "under 2000", 1, method),
+        *spread("run_grid_lateness", calm, "grid of 0.7 s; every instant is counted"),
     ]
 
 
-def measure_cron() -> Metric:
-    """Cron jobs at a full minute, with nothing else due."""
+Lateness = dict[tuple[str, datetime, str], float]
+
+
+def lateness(found: list[tuple[int, int]]) -> Lateness:
+    """By job, planned time and scope: how late each planned run began, in milliseconds. Each began once."""
     from jobs.models import Run
 
-    late: list[float] = []
+    began = dict(found)
+    assert len(began) == len(found), "a run began twice"
+    rows = Run.objects.filter(pk__in=list(began), trigger="plan").values_list("pk", "job__name", "planned_at", "scope")
+    return {
+        (name, at, scope): began[pk] / 1e6 - at.timestamp() * 1000 for pk, name, at, scope in rows if at is not None
+    }
+
+
+def check_grid(late: Lateness, first: datetime, last: datetime) -> list[float]:
+    """The lateness of the grid's runs in this span. Every instant of it must be there."""
+    from jobs.definitions.fire_times import Every, between
+
+    moments = between(Every(0.7), first, last, 1000)
+    missing = [moment for moment in moments if ("bench.grid", moment, "") not in late]
+    assert not missing, f"{len(missing)} of {len(moments)} instants of the grid did not fire: {missing[:3]}"
+    return [late["bench.grid", moment, ""] for moment in moments]
+
+
+def measure_cron() -> list[Metric]:
+    """Cron jobs at a full minute, with nothing else due but the grid."""
+    from bench.handlers import CRON_JOBS
+
     with fleet(schedulers=2, scopes=1) as workers:
         minute = (datetime.now(UTC) + timedelta(seconds=20)).replace(second=0, microsecond=0) + timedelta(minutes=1)
         time.sleep(max(0.0, minute.timestamp() + 3 - time.time()))
-        found = dict(workers.began(20, 5))
-        rows = Run.objects.filter(pk__in=list(found), trigger="plan", job__name__startswith="bench.cron_")
-        late = [
-            found[pk] / 1e6 - at.timestamp() * 1000 for pk, at in rows.values_list("pk", "planned_at") if at is not None
-        ]
-        late += [
-            found[pk] / 1e6 - at.timestamp() * 1000
-            for pk, at in Run.objects.filter(pk__in=list(found), job__name="bench.grid").values_list("pk", "planned_at")
-            if at is not None
-        ]
+        late = lateness(workers.began(20, 5))
+    crons = [late["bench.cron_" + str(number), minute, ""] for number in range(CRON_JOBS)]
+    crons += check_grid(late, minute - timedelta(seconds=10), minute + timedelta(seconds=2))
     method = (
-        "five cron jobs at a full minute and a grid of 0.7 s, two schedulers, two job workers: until the handler begins"
+        f"{CRON_JOBS} cron jobs at a full minute and a grid of 0.7 s, two schedulers, two job workers: every instant"
     )
-    return Metric("run_cron_lateness_p50_ms", round(statistics.median(late), 2), "ms", "under 10", len(late), method)
+    return spread("run_cron_lateness", crons, method)
 
 
 def measure_idle_at(stored: int) -> tuple[float, str]:
@@ -250,4 +280,4 @@ def measure_run_idle() -> list[Metric]:
 
 def measure_jobs() -> list[Metric]:
     declare()
-    return [measure_throughput(), *measure_pickup(), *measure_fires(), measure_cron()]
+    return [measure_throughput(), *measure_pickup(), *measure_single(), *measure_fires(), *measure_cron()]

@@ -1,4 +1,4 @@
-"""Measures how late starts are: two schedulers, bookings that start nothing; single, in bursts, through crashes."""
+"""Measures how late starts are, with two schedulers and bookings that start nothing: single, in bursts, in crashes."""
 
 import contextlib
 import os
@@ -228,8 +228,8 @@ def measure_crash_burst(count: int = 1000, runs: int = 3) -> list[Metric]:
             assert after, "the leader was killed after the last start"
             last.append(max(after))
     method = (
-        f"{count} due at one instant, the leader killed -9 when half were begun; doubled: two starts of one booking "
-        f"that both found nothing of its name; {adopted} calls in {runs} runs found the dead leader's start and kept it"
+        f"{count} due at one instant, the leader killed when half had begun; doubled: two starts of one booking "
+        f"that both found no link with its name; {adopted} calls in {runs} runs adopted a start of the killed leader"
     )
     return [
         Metric("crash_burst_lost", lost, "bookings", "0", runs, method),

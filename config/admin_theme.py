@@ -30,6 +30,7 @@ UNFOLD = {
     "STYLES": [lambda request: static("airlock/airlock.css")],
     "SCRIPTS": [
         lambda request: static("airlock/live.js"),
+        lambda request: static("airlock/once.js"),
         lambda request: static("airlock/player.js"),
         lambda request: static("airlock/labels.js"),
     ],
@@ -85,6 +86,7 @@ UNFOLD = {
                     _item("Jobs", "manufacturing", "jobs_job", "jobs.view_job"),
                     _item("Runs", "checklist", "jobs_run", "jobs.view_run"),
                     _item("Job workers", "engineering", "jobs_jobworker", "jobs.view_jobworker"),
+                    _item("Schedulers", "schedule", "jobs_scheduler", "jobs.view_scheduler"),
                 ],
             },
             {

@@ -5,6 +5,8 @@ import secrets
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
+from station.this_machine import machine_id
+
 
 def stored_key(data_dir: Path, name: str) -> str:
     """The key called `name`. If two processes make it at the same time, both use the same one."""
@@ -22,3 +24,8 @@ def stored_key(data_dir: Path, name: str) -> str:
         finally:
             draft.unlink()
     return path.read_text().strip()
+
+
+def folder_key(data_dir: Path) -> str:
+    """The key of this data folder in its place: a copy of the folder, here or on another machine, has another one."""
+    return f"{stored_key(data_dir, 'installation')} {machine_id()} {data_dir}"

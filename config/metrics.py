@@ -21,16 +21,17 @@ def render_metrics() -> str:
         ("airlock_leader_present", "1 if a scheduler leads", [({}, float(leader.is_locked))]),
         ("airlock_standby_schedulers", "schedulers waiting to lead", [({}, float(leader.standbys))]),
         (
+            "airlock_turn_seconds_worst",
+            "the longest turn of the leader's loop in the last minute",
+            [({}, leader.worst_turn_seconds)],
+        ),
+        (
             "airlock_bookings_active",
             "bookings between their start and the end of their media worker",
             [({}, float(active))],
         ),
         ("airlock_alerts_open", "alerts that nobody has acknowledged", [({}, float(alerts))]),
-        (
-            "airlock_workers_alive",
-            "job workers with a recent heartbeat",
-            [({}, float(workers))],
-        ),
+        ("airlock_workers_alive", "job workers with a recent heartbeat", [({}, float(workers))]),
         ("airlock_runs_waiting", "runs in the queue", [({"job": job.name}, job.queued) for job in jobs]),
         ("airlock_runs_running", "runs that are running", [({"job": job.name}, job.running) for job in jobs]),
         (

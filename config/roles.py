@@ -56,6 +56,7 @@ ENGINEER = (
     "jobs.operate_job",
     "jobs.change_job",
     "jobs.view_jobworker",
+    "jobs.view_scheduler",
     *(f"playout.{verb}_{name}" for name in ("channel", "channeloutput") for verb in ("add", "change", "delete")),
     *(f"assets.{verb}_{name}" for name in LIBRARY_RULES for verb in ("view", "add", "change", "delete")),
     "nodes.view_node",

@@ -1,13 +1,14 @@
 """All settings. The environment is read only here; `.env.example` lists and explains every variable."""
 
+import sys
 from datetime import timedelta
 from pathlib import Path
 
 import environ
-from django.core.exceptions import ImproperlyConfigured
 
+from config.database_settings import add_keepalives, read_limits, read_url
 from config.embedded_postgres import EmbeddedServer
-from config.keys import stored_key
+from config.keys import folder_key, stored_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -25,6 +26,8 @@ DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="") or stored_key(DATA_DIR, "django")
 # The first key encrypts; all of them decrypt. To rotate, put a new one in front and run `manage.py reseal`.
 SEALING_KEYS = env.list("SEALING_KEYS", default=[]) or [stored_key(DATA_DIR, "sealing")]
+# Shows that this machine acts for this installation, and not for a copy of its database (station/admission.py).
+INSTALLATION_KEY = env.str("INSTALLATION_KEY", default="") or folder_key(DATA_DIR)
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
@@ -67,6 +70,9 @@ LOGIN_URL = "admin:login"
 
 # --- Apps -------------------------------------------------------------------------------------------------------
 
+# Schedulers and job workers show no pages. They leave out the apps for pages, which need 30 MB in each process.
+HAS_PAGES = sys.argv[1:2] not in (["runworker"], ["runscheduler"])
+PAGE_APPS = ["ninja", "unfold", "unfold.contrib.filters", "unfold.contrib.forms", "whitenoise.runserver_nostatic"]
 INSTALLED_APPS = [
     "config",
     "playout",
@@ -75,16 +81,13 @@ INSTALLED_APPS = [
     "jobs",
     "nodes",
     "station",
-    "ninja",
-    "unfold",
-    "unfold.contrib.filters",
-    "unfold.contrib.forms",
-    "django.contrib.admin",
+    *(PAGE_APPS if HAS_PAGES else []),
+    # The second does not import the pages. config/urls.py does, if somebody needs the address of one.
+    "django.contrib.admin" if HAS_PAGES else "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
-    "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
 ]
 
@@ -124,24 +127,16 @@ TEMPLATES = [
 
 DATABASE_URL = env.str("DATABASE_URL", default="")
 EMBEDDED_POSTGRES_DIR = None if DATABASE_URL else DATA_DIR / "postgres"
-if DATABASE_URL:
-    DATABASES = {"default": env.db_url_config(DATABASE_URL)}
-else:
-    DATABASES = {"default": EmbeddedServer(DATA_DIR / "postgres").django_settings()}
-if DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
-    raise ImproperlyConfigured(
-        "Airlock needs PostgreSQL 14 or later: DATABASE_URL=postgresql://user:password@host/name"
+DATABASES = {
+    "default": add_keepalives(
+        read_url(DATABASE_URL) if DATABASE_URL else EmbeddedServer(DATA_DIR / "postgres").django_settings()
     )
+}
 DATABASES["default"]["CONN_MAX_AGE"] = 60
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-DATABASES["default"].setdefault("OPTIONS", {}).update(
-    # A dead server is noticed in seconds instead of hours.
-    connect_timeout=10,
-    keepalives_idle=3,
-    keepalives_interval=1,
-    keepalives_count=2,
-    tcp_user_timeout=4000,
-)
+# Each long-running process takes its own limits at its start: station/database/roles.py.
+DATABASE_LIMITS = read_limits(env)
+DATABASE_OPTIONS = str(DATABASES["default"]["OPTIONS"].get("options", ""))
 
 # --- Time -------------------------------------------------------------------------------------------------------
 
@@ -170,6 +165,7 @@ SCHEDULER_STEPS = [
     "nodes.workloads.reconcile.step",
     "scheduling.recording.loop_step.step",
     "playout.channels.loop_step.step",
+    "playout.channels.port_watch.step",
     "scheduling.rules.planning.step",
     "scheduling.recording.preflight.step",
     "jobs.runs.planning.step",
@@ -195,11 +191,19 @@ LEADER_SILENCE_SECONDS = env.float("LEADER_SILENCE_SECONDS", default=14.0)
 LEADER_LOCK_TRY_SECONDS = env.float("LEADER_LOCK_TRY_SECONDS", default=120.0)
 
 # Modules that declare jobs; every process imports them at start.
-JOB_MODULES = ["jobs.runs.retention", "assets.declared_jobs", "config.demo.clips", *env.list("JOB_MODULES", default=[])]
+JOB_MODULES = [
+    "jobs.runs.retention",
+    "assets.declared_jobs",
+    "config.retention",
+    "config.demo.clips",
+    *env.list("JOB_MODULES", default=[]),
+]
 # Planned runs are created this long ahead, so that job workers start them on time.
 JOB_PLAN_AHEAD_SECONDS = env.float("JOB_PLAN_AHEAD_SECONDS", default=10.0)
 # At most this many runs at once over all job workers; 0: no limit but the job workers' slots (J-18).
 JOB_FLEET_LIMIT = env.int("JOB_FLEET_LIMIT", default=0)
+# A job is retired when no scheduler and no job worker that gave a sign of life within this time declares it (J-27).
+JOB_RETIRE_AFTER = timedelta(minutes=env.float("JOB_RETIRE_AFTER_MINUTES", default=15.0))
 # An idle job worker checks for runs at least this often, in case a notification is lost.
 JOB_WORKER_TICK_SECONDS = env.float("JOB_WORKER_TICK_SECONDS", default=15.0)
 # How long a job worker that is asked to stop waits for its runs; then it asks the runs to stop.
@@ -207,6 +211,8 @@ JOB_WORKER_STOP_SECONDS = env.float("JOB_WORKER_STOP_SECONDS", default=10.0)
 
 # Called when something new is known about a workload, by the first word of its owner.
 WORKLOAD_OWNERS = {"booking": "scheduling.recording.loop_step.look", "channel": "playout.channels.loop_step.look"}
+# Owners that never start again. The last workload of the others is kept, because the next generation counts from it.
+PASSING_OWNERS = ["booking"]
 # Called whenever a booking was advanced.
 BOOKING_FOLLOWERS = ["assets.library.live.follow"]
 # Classes that know where an asset is used and can replace it there (see assets/library/usage.py).
@@ -226,6 +232,8 @@ NODE_CALL_SECONDS = env.float("NODE_CALL_SECONDS", default=8.0)
 NODE_KEYS_DIR = Path(env.str("NODE_KEYS_DIR", default="") or DATA_DIR / "node-keys").expanduser().resolve()
 NODE_CHECK_SECONDS = env.float("NODE_CHECK_SECONDS", default=5.0)
 NODE_DISK_CHECK_SECONDS = env.float("NODE_DISK_CHECK_SECONDS", default=60.0)
+# An alert if the clock of a node differs by more from the database's clock.
+NODE_CLOCK_ALERT_SECONDS = env.float("NODE_CLOCK_ALERT_SECONDS", default=0.5)
 STATUS_POLL_SECONDS = env.float("STATUS_POLL_SECONDS", default=2.0)
 # How long a media worker may take to answer.
 WORKER_ANSWER_SECONDS = env.float("WORKER_ANSWER_SECONDS", default=2.0)
@@ -283,9 +291,23 @@ vars().update(env.email_url("EMAIL_URL", default="consolemail://"))
 EMAIL_TIMEOUT = env.int("EMAIL_TIMEOUT_SECONDS", default=10)
 DEFAULT_FROM_EMAIL = env.str("ALERT_SENDER", default="airlock@localhost")
 SERVER_EMAIL = DEFAULT_FROM_EMAIL
+# An alert that is raised again within this time after it was resolved is the same one; 0: always a new one.
+ALERT_DAMPING = timedelta(minutes=env.float("ALERT_DAMPING_MINUTES", default=15.0))
+# At most this many mails per route and hour: half of them one by one, then digests. 0: no limit.
+ALERT_MAILS_PER_HOUR = env.int("ALERT_MAILS_PER_HOUR", default=20)
 WEBHOOK_TIMEOUT_SECONDS = env.float("WEBHOOK_TIMEOUT_SECONDS", default=10.0)
 # Loopback and link-local addresses are refused as webhook targets unless listed here (CIDR).
 WEBHOOK_ALLOWED_NETWORKS = env.list("WEBHOOK_ALLOWED_NETWORKS", default=[])
+
+# --- How long rows are kept, in days (0: for ever); config/retention.py deletes the older ones ---------------------
+
+WORKLOADS_KEPT_DAYS = env.float("WORKLOADS_KEPT_DAYS", default=30.0)
+EVENTS_KEPT_DAYS = env.float("EVENTS_KEPT_DAYS", default=365.0)
+ALERTS_KEPT_DAYS = env.float("ALERTS_KEPT_DAYS", default=365.0)
+DELIVERY_LOG_KEPT_DAYS = env.float("DELIVERY_LOG_KEPT_DAYS", default=90.0)
+RESERVATIONS_KEPT_DAYS = env.float("RESERVATIONS_KEPT_DAYS", default=30.0)
+ASRUN_KEPT_DAYS = env.float("ASRUN_KEPT_DAYS", default=3650.0)
+AUDIT_KEPT_DAYS = env.float("AUDIT_KEPT_DAYS", default=3650.0)
 
 # --- Monitoring -------------------------------------------------------------------------------------------------
 
@@ -301,6 +323,8 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s UTC %(levelname)s %(name)s %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]}},
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
+    # While the database is away its pool writes a line for each try. The scheduler's own line says it once.
+    "loggers": {"psycopg.pool": {"level": "ERROR"}},
 }
 
 from config.admin_theme import UNFOLD  # noqa: E402, F401

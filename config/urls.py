@@ -13,6 +13,8 @@ from playout.views import channels, exports, playlists
 from playout.views import imports as playlist_imports
 from scheduling.views import calendars, pages, recorders, schedules
 
+admin.autodiscover()  # a process without pages has not imported them yet
+
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("healthz", health_views.healthz),

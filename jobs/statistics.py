@@ -6,13 +6,14 @@ from typing import Any
 
 from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery
 
-from jobs.models import Job, JobWorker, Run
-from jobs.runs import worker_records
+from jobs.models import Job, JobWorker, Process, Run
+from jobs.runs import process_records
 from station.clock import database_now
 
 State = Run.State
 RECENT = timedelta(days=1)
-SILENT = timedelta(seconds=90)
+# A scheduler that stands by sends a heartbeat with each try for the lock (LEADER_LOCK_TRY_SECONDS).
+SCHEDULER_SILENT = timedelta(seconds=300)
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class JobFigures:
 @dataclass(frozen=True)
 class WorkerFigures:
     name: str
+    version: str
     is_alive: bool
     ending: str
     heartbeat_at: datetime
@@ -108,10 +110,19 @@ def read_workers(now: datetime) -> list[WorkerFigures]:
         Run.objects.filter(state=State.RUNNING).values_list("worker_ref").annotate(count=Count("pk")).order_by()
     )
     return [
-        WorkerFigures(row.name, is_alive(row, now), row.ending, row.heartbeat_at, running.get(row.pk, 0), row.runs_done)
+        WorkerFigures(
+            row.name,
+            row.version,
+            is_alive(row, now),
+            row.ending,
+            row.heartbeat_at,
+            running.get(row.pk, 0),
+            row.runs_done,
+        )
         for row in rows
     ]
 
 
-def is_alive(row: JobWorker, now: datetime) -> bool:
-    return row.ended_at is None and now - row.heartbeat_at < SILENT and not worker_records.is_dead_here(row)
+def is_alive(row: Process, now: datetime) -> bool:
+    limit = process_records.WORKER_SILENCE if isinstance(row, JobWorker) else SCHEDULER_SILENT
+    return row.ended_at is None and now - row.heartbeat_at < limit and not process_records.is_dead_here(row)

@@ -7,6 +7,7 @@ from django.db import models
 
 from station.clock import database_now
 from station.models import AuditEntry
+from station.rights import project_id_of
 
 HIDDEN_VALUE = "(secret)"
 
@@ -49,7 +50,7 @@ def record(
         result=result,
         subject=subject_of(instance),
         subject_name=str(instance)[:200],
-        project=getattr(instance, "project", None),
+        project_id=project_id_of(instance),
         before={name: before[name] for name in changed if name in before},
         after={name: after[name] for name in changed if name in after},
         note="; ".join(filter(None, [note, "secret changed" if sealed_changed else ""])),

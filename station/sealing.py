@@ -1,11 +1,16 @@
-"""Encryption of stored secrets: sealed before they reach the database, opened only where they are used."""
+"""Encryption of stored secrets: sealed before they reach the database, opened only where they are used.
+
+`cryptography` is imported at first use: it needs 7 MB, and most job workers never open a secret.
+"""
 
 import json
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
 
 
 class CannotOpen(Exception):
@@ -13,7 +18,9 @@ class CannotOpen(Exception):
 
 
 @lru_cache
-def _box(keys: tuple[str, ...]) -> MultiFernet:
+def _box(keys: tuple[str, ...]) -> "MultiFernet":
+    from cryptography.fernet import Fernet, MultiFernet
+
     return MultiFernet([Fernet(key) for key in keys])
 
 
@@ -27,6 +34,8 @@ def seal(secret: dict[str, Any]) -> str:
 def unseal(sealed: str) -> dict[str, Any]:
     if not sealed:
         return {}
+    from cryptography.fernet import InvalidToken
+
     try:
         opened: dict[str, Any] = json.loads(_box(tuple(settings.SEALING_KEYS)).decrypt(sealed.encode()))
     except InvalidToken as error:

@@ -110,21 +110,23 @@ class Machine(models.Model):
         *,
         now: datetime,
         by: str = SCHEDULER,
-        note: str = "",
+        note: str | Sequence[str] = "",
         guard: str = "true",
         changes: Mapping[str, str] = MappingProxyType({}),
         values: Mapping[str, Any] = MappingProxyType({}),
         returning: Sequence[str] = (),
         is_durable: bool = False,
         at_most: int | None = None,
+        skip_locked: bool = False,
         is_noted: bool = True,
     ) -> list[tuple[Any, ...]]:
         """`move` for many rows in one statement: compare-and-set plus event rows. Returns (id, *returning) per row.
 
         `guard` and `changes` are SQL from our code with named parameters from `values`, never user input. Without
         `is_durable` the commit does not wait for the disk: if the server crashes, a row may return to its old state
-        and is moved again. `at_most` limits the move to the first rows of `pks` that are not locked. `is_noted=False`
-        writes no events; use it only where the row itself holds all the facts.
+        and is moved again. `note` may be a list with one for each of `pks`. `at_most` limits the move to the first rows
+        of `pks` that are not locked. `skip_locked` leaves out rows that somebody else has locked, instead of waiting.
+        `is_noted=False` writes no events; use it only where the row itself holds all the facts.
         """
         if to not in cls.MOVES[old]:
             raise IllegalMove(f"{cls._meta.model_name}: {old} -> {to} is not a legal move")
@@ -134,13 +136,15 @@ class Machine(models.Model):
         settings = {"deadline_at": "%(_deadline)s::timestamptz", **changes}
         extra = "".join(f", {name} = {sql}" for name, sql in settings.items())
         order, free = "ORDER BY id", ""  # every transaction locks in the same order, so that none deadlock
+        if skip_locked:
+            free = "SKIP LOCKED"
         if at_most is not None:
             order, free = "ORDER BY array_position(%(_pks)s::bigint[], id) LIMIT %(_at_most)s", "SKIP LOCKED"
         answers = "".join(f", {table}.{name}" for name in returning)
         noted = f""",
             noted AS (
                 INSERT INTO {events} (subject_id, at, old, new, by, note, detail)
-                SELECT id, %(_now)s::timestamptz, %(_old)s::text, %(_to)s::text, %(_by)s::text, %(_note)s::text,
+                SELECT id, %(_now)s::timestamptz, %(_old)s::text, %(_to)s::text, %(_by)s::text, {cls._note_sql(note)},
                     '{{}}' FROM moved)"""  # noqa: S608  (names of our own tables and columns)
         statement = f"""
             WITH quick AS MATERIALIZED (
@@ -153,10 +157,19 @@ class Machine(models.Model):
                 UPDATE {table} SET state = %(_to)s::text, state_since_at = %(_now)s::timestamptz{extra}
                 FROM due WHERE {table}.id = due.id RETURNING {table}.id{answers}){noted if is_noted else ""}
             SELECT * FROM moved"""  # noqa: S608  (names of our own tables and columns)
-        given: dict[str, Any] = {"_pks": list(pks), "_old": old, "_to": to, "_now": now, "_by": by, "_note": note}
+        given: dict[str, Any] = {"_pks": list(pks), "_old": old, "_to": to, "_now": now, "_by": by}
+        given["_note"] = note if isinstance(note, str) else list(note)
         given |= {"_deadline": now + limit if limit else None, "_commit": "on" if is_durable else "off"}
         given["_at_most"] = at_most
         return fetch_prepared(statement, {**values, **given})
+
+    @classmethod
+    def _note_sql(cls, note: str | Sequence[str]) -> str:
+        return (
+            "%(_note)s::text"
+            if isinstance(note, str)
+            else "(%(_note)s::text[])[array_position(%(_pks)s::bigint[], id)]"
+        )
 
     @classmethod
     def own(cls, name: str, kind: str) -> str:

@@ -18,6 +18,7 @@ NOT_INHERITED = {
     "DATA_DIR",
     "SECRET_KEY",
     "SEALING_KEYS",
+    "INSTALLATION_KEY",
     "HTTPS",
     "EMAIL_URL",
     "DJANGO_SETTINGS_MODULE",
@@ -40,7 +41,7 @@ class Airlock:
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
-        # Several run side by side, and their media workers need ports, too.
+        # Several run at the same time, and their media workers need ports, too.
         kept["CONTROL_PORT_FROM"] = str(10_000 + self.port % 50 * 100)
         return {**kept, "DATA_DIR": str(self.data_dir), "PYTHONUNBUFFERED": "1", "LOG_LEVEL": "INFO"}
 

@@ -18,7 +18,7 @@ from testing.media import ffmpeg, free_port
 from testing.processes import ROOT, children_of, command_of
 from testing.waiting import wait_until
 from worker.wire.codec import VERSION, VERSION_FIELD, encode
-from worker.wire.configuration import Control
+from worker.wire.configuration import Control, LaunchClock
 
 TOKEN = "token-of-the-test"
 
@@ -95,9 +95,12 @@ def capture(media: Path, source: dict[str, Any], **config: Any) -> Iterator[Work
     """Run a capture of `source` until the block ends."""
     port = free_port()
     environment = config.pop("environment", {})
+    station_at = config.pop("station_at", None)  # None: it takes the time of the machine
     control = config.pop("control", encode(Control("test:1", 1, TOKEN, "127.0.0.1", port)))
     given = {"source": source, "folder": "take", "name": "one", "min_free_bytes": 1, **config}
     line = {VERSION_FIELD: VERSION, "control": control, "config": given}
+    if station_at is not None:
+        line["clock"] = encode(LaunchClock(station_at))
     process = subprocess.Popen(
         [sys.executable, "-m", "worker", "capture"],
         stdin=subprocess.PIPE,

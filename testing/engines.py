@@ -1,4 +1,4 @@
-"""Docker Engines for the tests: several side by side act as several nodes. Tests start, freeze and kill them by pid.
+"""Docker Engines for the tests: several on one machine act as several nodes. Tests start, freeze and kill them by pid.
 
 Each has its own folders and socket, no bridge and no firewall rules; containers use the host's network. The image of
 the media worker comes from a file that `.ci/image` builds, so that no registry is needed.

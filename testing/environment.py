@@ -37,7 +37,7 @@ DEFAULTS = {
     "MIN_FREE_DISK_MB": "64",
     "LOG_LEVEL": "WARNING",
 }
-# Longer limits for tests that run side by side on a busy machine. Tests that run alone have the production limits.
+# Longer limits for tests that run in parallel on a busy machine. Tests that run alone have the production limits.
 BUSY = {
     "NODE_CALL_SECONDS": "15",
     "MANUAL_WAIT_SECONDS": "45",

@@ -9,11 +9,12 @@ from jobs.definitions.job_decorator import registry
 from jobs.definitions.run_context import RunContext
 from jobs.job_worker.handler_call import Success, call
 from jobs.models import JobWorker
-from jobs.runs import claiming, promotion, worker_records
+from jobs.runs import claiming, process_records, promotion
 from jobs.runs.claiming import Claimant, Claimed
-from jobs.runs.finishing import Failure, fail, succeed
+from jobs.runs.finishing import Failure, succeed
 from jobs.runs.leases import Beat, Held
 from jobs.runs.queue import job_row
+from jobs.runs.unreadable import fail_or_set_aside
 from station.clock import database_now
 
 
@@ -22,7 +23,7 @@ class HandWorker:
 
     def __init__(self, *names: str) -> None:
         self.specs = {job_row(name).pk: registry.jobs[name] for name in names}
-        self.row: JobWorker = worker_records.register(heavy=1, light=1, only=[], now=database_now())
+        self.row: JobWorker = process_records.register(heavy=1, light=1, only=[], now=database_now())
         self.who = Claimant(self.row.pk, self.row.name)
 
     def claim(self, room: int = 1, now: datetime | None = None) -> list[Claimed]:
@@ -48,8 +49,8 @@ class HandWorker:
         if isinstance(outcome, Success):
             return run.id in succeed([run], [outcome.result], now=now, by=self.who.name)
         assert isinstance(outcome, Failure)
-        backoff = self.specs[run.job_id].backoff(run.attempt)
-        return fail(run, outcome, backoff, now=now, by=self.who.name) is not None
+        spec = self.specs[run.job_id]
+        return fail_or_set_aside(run, outcome, spec, now=now, by=self.who.name) is not None
 
     def beat(self, *runs: Claimed) -> Beat:
         """Renew the leases, on Django's connection."""

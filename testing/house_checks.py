@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = "docs/requirements.md"
 REQUIREMENT = re.compile(r"\b[RAPJSUN]-\d{2}\b")
 REQUIREMENT_ROW = re.compile(r"^\|\s*(?P<id>[RAPJSUN]-\d{2})\s*\|.*\|\s*(?P<status>tested|planned)\s*\|\s*$")
+CLAIM = re.compile(r"^test_.*_within_(?:\d+|two|ten)_seconds")
 ANY_DICT = re.compile(r"\b[dD]ict\[\s*str\s*,\s*Any\s*\]")
 # A linked file name or an address cannot be wrapped.
 UNBREAKABLE = re.compile(r"^\s*(?:[-*]\s+)?\S+$")
@@ -212,6 +213,22 @@ def check_typed_seams(files: Iterable[File], rules: Rules) -> Iterator[str]:
         yield f"pyproject.toml: the typed seam {seam} does not exist."
 
 
+def check_claims(files: Iterable[File]) -> Iterator[str]:
+    """A test that claims a number of seconds runs alone: beside other tests it would measure them."""
+    for file in files:
+        if "/tests/" not in file.path or not file.path.endswith(".py") or "pytest.mark.alone" in _module_mark(file):
+            continue
+        for node in ast.parse(file.text).body:
+            if isinstance(node, ast.FunctionDef) and CLAIM.search(node.name):
+                marks = " ".join(ast.unparse(each) for each in node.decorator_list)
+                if "pytest.mark.alone" not in marks:
+                    yield f"{file.path}:{node.lineno}: {node.name} claims seconds; mark it with pytest.mark.alone."
+
+
+def _module_mark(file: File) -> str:
+    return next((line for line in file.text.splitlines() if line.startswith("pytestmark")), "")
+
+
 def read_tree(root: Path) -> list[File]:
     """The text of all files that git knows or would add, without migrations."""
     command = [
@@ -238,6 +255,7 @@ def findings(files: list[File], rules: Rules) -> list[str]:
         *check_documents(files, rules),
         *check_wording(files, rules),
         *check_typed_seams(files, rules),
+        *check_claims(files),
     ]
 
 

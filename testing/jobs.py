@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.definitions.job_decorator import CatchUp, every, job
+from jobs.definitions.fire_times import CatchUp
+from jobs.definitions.job_decorator import every, job
 from jobs.definitions.run_context import RunContext
 
 STEP_SECONDS = 0.05
@@ -16,7 +17,7 @@ QUICK = {"heartbeat_seconds": 0.3, "lease_seconds": 3.0, "backoff_seconds": (0.2
 
 @dataclass(frozen=True)
 class Note:
-    """Append a line to a file at the begin and, after some seconds, at the end."""
+    """Append a line to a file at the start and, after some seconds, at the end."""
 
     path: str
     text: str = ""
@@ -35,7 +36,7 @@ def noop(run: RunContext) -> None:
 
 @job("test.note", payload=Note, attempts=5, **QUICK)
 def note(run: RunContext, order: Note) -> dict[str, Any]:
-    """Write a line at the begin and at the end, and stop when asked to."""
+    """Write a line at the start and at the end, and stop when asked to."""
     write(order, "begin", run)
     # Counted in steps, not by the clock: a process that was frozen still has the same work to do.
     steps = round(order.seconds / STEP_SECONDS)
@@ -98,6 +99,12 @@ def heavy(run: RunContext, order: Note) -> dict[str, Any]:
         run.sleep(0.05)
     write(order, "end", run)
     return {"pid": os.getpid()}
+
+
+@job("test.patient", payload=Note, attempts=2)
+def patient(run: RunContext, order: Note) -> None:
+    """Like note, with the leases and pauses that a job has by default."""
+    note(run, order)
 
 
 @job("test.hang", payload=Note, attempts=1, timeout_seconds=1, isolation="process", **QUICK)

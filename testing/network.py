@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-NOBODY = "02:00:00:00:00:01"  # a hardware address no card has
+NOBODY = "02:00:00:00:00:01"  # a hardware address that no network card has
 
 
 @dataclass(frozen=True)

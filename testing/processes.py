@@ -31,6 +31,7 @@ def environment(**extra: str) -> dict[str, str]:
         "DATA_DIR": str(settings.DATA_DIR),
         "SECRET_KEY": settings.SECRET_KEY,
         "SEALING_KEYS": ",".join(settings.SEALING_KEYS),
+        "INSTALLATION_KEY": settings.INSTALLATION_KEY,
         "PYTHONUNBUFFERED": "1",
         "WORKER_IMAGE": settings.WORKER_IMAGE,
         "MIN_FREE_DISK_MB": str(settings.MIN_FREE_DISK_MB),

@@ -1,4 +1,4 @@
-"""What a recording's files really hold, against what its booking says of them."""
+"""Compares the recorded files with the state of their booking."""
 
 from pathlib import Path
 
@@ -8,17 +8,17 @@ from scheduling.models import Booking
 from testing.media import decode
 
 FRAMES_PER_SECOND = 25
-# An encoder's last flush, and the rounding of a frame at either end.
+# For the encoder's last flush, and the rounding to whole frames at both ends.
 SLACK_SECONDS = 0.5
 
 
 def held_seconds(booking: Booking, media: Path) -> float:
-    """Every part decoded from end to end; a picture of the tests has 25 frames a second."""
+    """The total length of all parts, by decoding them completely; test sources have 25 frames per second."""
     return sum(decode(media / booking.folder / part["file"]) for part in booking.parts) / FRAMES_PER_SECOND
 
 
 def assert_true_verdict(booking: Booking, media: Path) -> float:
-    """Completed: the files lack no more of the window than is tolerated. Partial: they lack more."""
+    """A completed recording misses at most the tolerated seconds of its window; a partial one misses more."""
     until = min(booking.events.filter(new=Booking.State.STOPPING).latest("at").at, booking.closes_at)
     wanted = (until - booking.opens_at).total_seconds()
     held = held_seconds(booking, media)

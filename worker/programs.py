@@ -5,8 +5,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from worker.process import exits
+from worker.process.node_time import node_time
 from worker.wire import codec
 from worker.wire.configuration import DiskAnswer
 
@@ -27,7 +29,8 @@ def disk() -> int:
     except OSError as error:
         print(f"the media worker may not write to the media folder: {error.strerror}", flush=True)
         return exits.CANNOT_WRITE
-    print(codec.dumps(DiskAnswer(usage.free, usage.total)), flush=True)
+    node_at = datetime.fromtimestamp(node_time(), UTC)
+    print(codec.dumps(DiskAnswer(usage.free, usage.total, node_at)), flush=True)
     return exits.DONE
 
 

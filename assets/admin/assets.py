@@ -13,10 +13,14 @@ from unfold.decorators import display
 from assets.admin.asset_buttons import BULK_ACTIONS, BUTTONS
 from assets.admin.asset_facts import AssetFacts
 from assets.files import locations
-from assets.models import Asset, AssetEvent
+from assets.models import Asset, AssetEvent, AssetPart
+from assets.models.asset import ASSET_WORDS, PART_WORDS
+from scheduling.models import Recorder
 from station import audit
 from station.admin.base import EventInline, MachineAdmin, VisibleFilter, who
 from station.admin.buttons import Operated
+from station.admin.search import WordSearch
+from station.database.words import beginning_with, named
 
 State = Asset.State
 # A transparent image, shown until the first frame arrives.
@@ -48,16 +52,30 @@ class AssetEventInline(EventInline):
     model = AssetEvent
 
 
+def assets_with_file(word: str) -> QuerySet[Any]:
+    return beginning_with(AssetPart.objects.order_by(), PART_WORDS, [word]).values("asset")
+
+
+def assets_of_recorder(word: str) -> QuerySet[Any]:
+    recorders = named(Recorder.objects.order_by(), "name", word)
+    return Asset.objects.order_by().filter(booking__recorder__in=recorders).values("pk")
+
+
+def assets_with_checksum(word: str) -> QuerySet[Any]:
+    return Asset.objects.order_by().filter(sha256=word.lower()).exclude(sha256="").values("pk")
+
+
 @admin.register(Asset)
-class AssetAdmin(AssetFacts, Operated, MachineAdmin):
+class AssetAdmin(AssetFacts, WordSearch, Operated, MachineAdmin):
     list_display = ["poster_shown", "title", "state_shown", "length_shown", "complete_shown", "format_shown"]
     list_display += ["made_shown", "project", "marks_shown"]
     list_display_links = ["title"]
     list_filter = [PlaceFilter, "state", "origin", ("project", VisibleFilter)]
     list_select_related = ["project", "booking"]
-    search_fields = ["title", "sha256", "parts__path", "booking__recorder__name"]
+    search_help_text = "Beginnings of words: title, recorder, folder or file name; or the whole SHA-256 checksum"
+    search_words = ASSET_WORDS
+    search_elsewhere = [assets_with_file, assets_of_recorder, assets_with_checksum]
     date_hierarchy = "created_at"
-    list_per_page = 50
     inlines = [AssetEventInline]
     buttons = BUTTONS
     bulk_actions = BULK_ACTIONS

@@ -13,10 +13,14 @@ from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from assets.delivery import controls
-from assets.models import Delivery, DeliveryAttempt, DeliveryEvent, Destination
+from assets.models import Asset, Delivery, DeliveryAttempt, DeliveryEvent, Destination
+from assets.models.asset import ASSET_WORDS
+from assets.models.delivery import MAM_DELIVERY_WORDS
 from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter
 from station.admin.buttons import BulkAction, Button, Operated
+from station.admin.search import WordSearch
 from station.badges import stamp
+from station.database.words import beginning_with, named
 from station.rights import only_visible
 
 
@@ -93,12 +97,23 @@ class DeliveryEventInline(EventInline):
     model = DeliveryEvent
 
 
+def deliveries_of_asset(word: str) -> QuerySet[Any]:
+    assets = beginning_with(Asset.objects.order_by(), ASSET_WORDS, [word])
+    return Delivery.objects.order_by().filter(asset__in=assets.values("pk")).values("pk")
+
+
+def deliveries_to(word: str) -> QuerySet[Any]:
+    destinations = named(Destination.objects.order_by(), "name", word)
+    return Delivery.objects.order_by().filter(destination__in=destinations).values("pk")
+
+
 @admin.register(Delivery)
-class DeliveryAdmin(Operated, ReadOnlyRights, MachineAdmin):
+class DeliveryAdmin(WordSearch, Operated, ReadOnlyRights, MachineAdmin):
     list_display = ["asset", "destination", "state_shown", "attempts", "next_shown", "external_id", "error_shown"]
     list_filter = ["state", ("destination", VisibleFilter)]
     list_select_related = ["asset", "destination"]
-    search_fields = ["asset__title", "destination__name", "external_id"]
+    search_words = MAM_DELIVERY_WORDS
+    search_elsewhere = [deliveries_of_asset, deliveries_to]
     inlines = [AttemptInline, DeliveryEventInline]
     buttons = [
         Button(

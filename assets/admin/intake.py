@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -12,9 +13,11 @@ from unfold.decorators import display
 from assets.admin.asset_facts import megabytes
 from assets.intake.controls import again
 from assets.models import Import, ImportEvent, WatchFolder
+from assets.models.intake import IMPORT_WORDS
 from jobs.models import Run
 from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter
 from station.admin.buttons import Button, Operated
+from station.admin.search import WordSearch
 from station.badges import stamp
 from station.database.notify import wake_scheduler
 
@@ -24,7 +27,7 @@ class ImportEventInline(EventInline):
 
 
 @admin.register(Import)
-class ImportAdmin(Operated, ReadOnlyRights, MachineAdmin):
+class ImportAdmin(WordSearch, Operated, ReadOnlyRights, MachineAdmin):
     list_display = [
         "name",
         "state_shown",
@@ -38,7 +41,7 @@ class ImportAdmin(Operated, ReadOnlyRights, MachineAdmin):
     list_display += ["created_at", "requested_by"]
     list_filter = ["state", "way", ("project", VisibleFilter)]
     list_select_related = ["project", "asset"]
-    search_fields = ["name", "source"]
+    search_words = IMPORT_WORDS
     inlines = [ImportEventInline]
     buttons = [
         Button(again, "refresh", "Try this import again?", "The file is read again if it still exists."),
@@ -47,17 +50,23 @@ class ImportAdmin(Operated, ReadOnlyRights, MachineAdmin):
     fields += ["watch_folder", "requested_by", "created_at"]
     readonly_fields = ["state_shown", "progress_shown", "size_shown", "asset_shown", "error_shown"]
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Import]:
+        run = Run.objects.filter(pk=OuterRef("run_ref"))
+        rows: QuerySet[Import] = super().get_queryset(request)
+        return rows.annotate(
+            run_percent=Subquery(run.values("progress_percent")), run_text=Subquery(run.values("progress_text"))
+        )
+
     @display(description="Size", ordering="size_bytes")
     def size_shown(self, obj: Import) -> str:
         return megabytes(obj.size_bytes)
 
     @display(description="Progress")
-    def progress_shown(self, obj: Import) -> SafeString | str:
-        run = Run.objects.filter(pk=obj.run_ref or 0).first() if not obj.is_over else None
-        if run is None or run.progress_percent is None:
+    def progress_shown(self, obj: Any) -> SafeString | str:
+        percent = obj.run_percent
+        if obj.is_over or percent is None:
             return "–"
-        percent = run.progress_percent
-        return format_html('<progress max="100" value="{}"></progress> {} % {}', percent, percent, run.progress_text)
+        return format_html('<progress max="100" value="{}"></progress> {} % {}', percent, percent, obj.run_text)
 
     @display(description="Asset")
     def asset_shown(self, obj: Import) -> SafeString | str:

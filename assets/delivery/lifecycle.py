@@ -1,6 +1,6 @@
 """Deliveries to the MAM: requested, claimed by the leader when due, tried again, and given up.
 
-Intent, commit, call, result: a delivery is `sending` before the call is made (sending.py makes it, in a job worker). A
+Intent, commit, call, result: a delivery is `sending` before the call is made (attempt.py makes it, in a job worker). A
 job worker that dies leaves a delivery whose run is over; this counts as a failed attempt. The MAM gets the same key
 every time, so a repetition does no harm (A-03).
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, Max, OuterRef, Q
 
 from assets.models import Asset, Delivery, DeliveryAttempt, Destination
 from assets.models.delivery import MAX_ATTEMPTS
@@ -127,8 +127,10 @@ def give_up(delivery: Delivery, *, now: datetime, by: str, note: str) -> bool:
     """End a delivery by hand, or because its asset can no longer be delivered."""
     if not delivery.may_move(State.GIVEN_UP):
         return False
-    cancel_of(delivery.owner, by=by, reason=note)
-    return delivery.move(State.GIVEN_UP, now=now, by=by, note=note, next_attempt_at=None)
+    moved = delivery.move(State.GIVEN_UP, now=now, by=by, note=note, next_attempt_at=None)
+    if moved:  # not before: the run may belong to an attempt that has just begun
+        cancel_of(delivery.owner, by=by, reason=note)
+    return moved
 
 
 def dispatch(delivery: Delivery, now: datetime) -> bool:
@@ -141,13 +143,13 @@ def dispatch(delivery: Delivery, now: datetime) -> bool:
             return False
         return give_up(delivery, now=now, by=SCHEDULER, note="the asset is withdrawn, deleted or in the trash")
     with transaction.atomic():
-        number = DeliveryAttempt.objects.filter(delivery=delivery).count() + 1
+        last = DeliveryAttempt.objects.filter(delivery=delivery).aggregate(last=Max("number"))["last"]
         moved = delivery.move(
             State.SENDING, now=now, note=f"attempt {delivery.attempts + 1}", attempts=delivery.attempts + 1
         )
         if not moved:
             return False
-        DeliveryAttempt.objects.create(delivery=delivery, number=number, began_at=now)
+        DeliveryAttempt.objects.create(delivery=delivery, number=(last or 0) + 1, began_at=now)
         run = enqueue(
             JOB,
             DeliveryOrder(delivery.pk),

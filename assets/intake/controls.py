@@ -5,7 +5,7 @@ from pathlib import Path
 
 from assets.intake import imports
 from assets.models import Import
-from station.actions import Outcome, action, done, nothing
+from station.actions import Outcome, action, changed_meanwhile, done, nothing
 from station.models import Project
 
 State = Import.State
@@ -17,13 +17,16 @@ def bring(project: Project, *, now: datetime, by: str, path: Path, way: str, nam
     if way != Import.Way.UPLOAD:
         imports.check_source(path, way)
     row = imports.bring(path, project=project, way=way, now=now, by=by, name=name)
+    details = {"file": name or path.name}
     if row is None:
-        return nothing("already requested")
-    return done(f"queued as {row.pk}", target=row)
+        return nothing("already requested", details=details)
+    return done(f"queued as {row.pk}", target=row, details=details)
 
 
 @action("again", "Try again", permission="assets.operate_asset", states=(State.REFUSED,))
 def again(row: Import, *, now: datetime, by: str) -> Outcome:
-    if not imports.again(row, now=now, by=by):
-        return nothing(f"{row}: the file no longer exists, or another import has it.", reason="file no longer exists")
-    return done(f"{row} is queued again.")
+    if imports.again(row, now=now, by=by):
+        return done(f"{row} is queued again.")
+    if not Import.objects.filter(pk=row.pk, state=State.REFUSED).exists():
+        return changed_meanwhile(row)
+    return nothing(f"{row}: the file no longer exists, or another import has it.")

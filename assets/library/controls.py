@@ -27,7 +27,14 @@ def _is_processable(asset: Asset) -> bool:
     return asset.state in {*Asset.FINISHED, State.ERROR} and not _is_busy(asset)
 
 
-@action("process", "Process again", permission=OPERATE, when=_is_processable)
+def _why_not(asset: Asset) -> str:
+    """The reason for a refusal if the asset must be finished and in the library."""
+    if _is_there(asset) and _is_busy(asset):
+        return "in the trash" if asset.is_trashed else "still being recorded"
+    return asset.state_word
+
+
+@action("process", "Process again", permission=OPERATE, when=_is_processable, otherwise=_why_not)
 def process(asset: Asset, *, now: datetime, by: str, steps: Sequence[str] = EVERY_STEP) -> Outcome:
     count = processing.again(asset, processing.fitting(asset, steps), now=now, by=by)
     if not count:
@@ -36,7 +43,13 @@ def process(asset: Asset, *, now: datetime, by: str, steps: Sequence[str] = EVER
     return done(f"{asset}: {count} steps are queued.", details={"steps": count})
 
 
-@action("deliver", "Deliver", permission=OPERATE, when=lambda asset: asset.is_usable)
+@action(
+    "deliver",
+    "Deliver",
+    permission=OPERATE,
+    when=lambda asset: asset.is_usable,
+    otherwise=lambda asset: asset.condition_word,
+)
 def deliver(asset: Asset, *, now: datetime, by: str, destination: Destination) -> Outcome:
     """Deliver to one destination, again if it was delivered there before."""
     details = {"destination": str(destination)}
@@ -47,7 +60,13 @@ def deliver(asset: Asset, *, now: datetime, by: str, destination: Destination) -
     return nothing(f"Delivery of {asset} to {destination} is already queued.")
 
 
-@action("hold", "Hold", permission=OPERATE, when=lambda asset: asset.held_at is None and _is_there(asset))
+@action(
+    "hold",
+    "Hold",
+    permission=OPERATE,
+    when=lambda asset: asset.held_at is None and _is_there(asset),
+    otherwise=lambda asset: "already held" if _is_there(asset) else asset.state_word,
+)
 def hold(asset: Asset, *, now: datetime, by: str, reason: str = "") -> Outcome:
     retention.hold(asset, reason=reason, now=now, by=by)
     return done(f"{asset} is held.", details={"reason": reason})
@@ -59,7 +78,13 @@ def release(asset: Asset, *, now: datetime, by: str) -> Outcome:
     return done(f"{asset} is released.")
 
 
-@action("withdraw", "Withdraw", permission=OPERATE, when=lambda asset: not asset.withdrawn_at and _is_there(asset))
+@action(
+    "withdraw",
+    "Withdraw",
+    permission=OPERATE,
+    when=lambda asset: not asset.withdrawn_at and _is_there(asset),
+    otherwise=lambda asset: "already withdrawn" if _is_there(asset) else asset.state_word,
+)
 def withdraw(asset: Asset, *, now: datetime, by: str, reason: str, replacement: Asset | None = None) -> Outcome:
     count = usage.withdraw(asset, reason=reason, replacement=replacement, now=now, by=by)
     instead = f" {replacement} replaces it in {count} places." if count else ""
@@ -77,7 +102,7 @@ def replace(asset: Asset, *, now: datetime, by: str, replacement: Asset) -> Outc
     "Use again",
     permission=OPERATE,
     when=lambda asset: asset.withdrawn_at is not None and _is_there(asset),
-    otherwise="not withdrawn",
+    otherwise=lambda asset: "not withdrawn" if _is_there(asset) else asset.state_word,
 )
 def reinstate(asset: Asset, *, now: datetime, by: str) -> Outcome:
     usage.restore(asset, now=now, by=by)
@@ -89,6 +114,7 @@ def reinstate(asset: Asset, *, now: datetime, by: str) -> Outcome:
     "Move to trash",
     permission=OPERATE,
     when=lambda asset: asset.is_over and not _is_busy(asset) and _is_there(asset),
+    otherwise=_why_not,
 )
 def trash(asset: Asset, *, now: datetime, by: str, reason: str = "") -> Outcome:
     retention.trash(asset, reason=reason or f"deleted by {by}", now=now, by=by)
@@ -100,7 +126,7 @@ def trash(asset: Asset, *, now: datetime, by: str, reason: str = "") -> Outcome:
     "Restore",
     permission=OPERATE,
     when=lambda asset: asset.is_trashed and _is_there(asset),
-    otherwise="not in the trash",
+    otherwise=lambda asset: "not in the trash" if _is_there(asset) else asset.state_word,
 )
 def restore(asset: Asset, *, now: datetime, by: str) -> Outcome:
     retention.restore(asset, now=now, by=by)

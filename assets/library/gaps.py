@@ -1,4 +1,4 @@
-"""What is missing from an asset: gaps between its parts and at the edges of its window, and its completeness."""
+"""What is missing from an asset: its completeness, and its gaps after its files were read."""
 
 import itertools
 from datetime import datetime, timedelta
@@ -9,23 +9,7 @@ from django.conf import settings
 from assets.models import Asset, AssetPart
 from scheduling.models import Booking
 from worker.wire import codec
-from worker.wire.parts_and_gaps import Gap, Part, find_gaps, gap_between, missing_seconds, to_milliseconds
-
-# Reasons of gaps at the edges of the window.
-LATE, EARLY = "late_start", "early_end"
-EDGES = (LATE, EARLY)
-
-
-def with_edges(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted_until: datetime | None) -> list[Gap]:
-    """The gaps, plus those before the first frame and after the last one."""
-    firsts = [part.first_frame_at for part in parts if part.first_frame_at]
-    lasts = [part.last_frame_at for part in parts if part.last_frame_at]
-    edges = [(LATE, wanted_from, min(firsts, default=None)), (EARLY, max(lasts, default=None), wanted_until)]
-    found = [gap for gap in gaps if gap.reason not in EDGES]
-    for reason, begin, end in edges:
-        if begin and end and (end - begin).total_seconds() > settings.TOLERATED_GAP_SECONDS:
-            found.append(gap_between(to_milliseconds(begin), to_milliseconds(end), reason))
-    return sorted(found, key=lambda gap: gap.from_at)
+from worker.wire.parts_and_gaps import Gap, Part, find_gaps, missing_seconds, with_edges
 
 
 def completeness(parts: list[Part], gaps: list[Gap], wanted_from: datetime, wanted_until: datetime) -> float:
@@ -54,13 +38,14 @@ def refine(asset: Asset, lengths: dict[int, tuple[int, float]]) -> dict[str, Any
     for before, after in itertools.pairwise(parts):  # count overlapping media once
         if before.last_frame_at and after.first_frame_at:
             before.last_frame_at = min(before.last_frame_at, after.first_frame_at)
-    gaps = with_edges(parts, find_gaps(parts, asset.read_gaps()), asset.wanted_from_at, asset.wanted_until_at)
-    missing = missing_seconds(parts, gaps, asset.wanted_from_at, asset.wanted_until_at)
+    window, tolerated = (asset.wanted_from_at, asset.wanted_until_at), settings.TOLERATED_GAP_SECONDS
+    gaps = with_edges(parts, find_gaps(parts, asset.read_gaps()), *window, tolerated_seconds=tolerated)
+    missing = missing_seconds(parts, gaps, *window)
     return {
         "gaps": codec.encode(gaps),
-        "is_complete": _was_complete(asset) and missing <= settings.TOLERATED_GAP_SECONDS,
+        "is_complete": _was_complete(asset) and missing <= tolerated,
         "frames": sum(part.frames for part in parts),
-        "completeness_percent": completeness(parts, gaps, asset.wanted_from_at, asset.wanted_until_at),
+        "completeness_percent": completeness(parts, gaps, *window),
     }
 
 

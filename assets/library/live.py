@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 
-from assets.library.gaps import EDGES, completeness, with_edges
+from assets.library.gaps import completeness
 from assets.models import Asset, AssetPart
 from assets.processing import steps
 from nodes import workloads
@@ -25,7 +25,7 @@ from station.leader_term import Term
 from station.models.alert import Severity
 from station.states import SCHEDULER, sql_list
 from worker.wire import codec
-from worker.wire.parts_and_gaps import Part
+from worker.wire.parts_and_gaps import EDGES, Part, with_edges
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def step(term: Term, now: datetime) -> datetime | None:
     for booking in Booking.objects.to_file().select_related(*WITH).order_by("id")[:PER_STEP]:
         _alone(booking.owner, partial(file, booking, now))
     for asset in Asset.objects.live().filter(state_since_at__lt=now - settings.LIVE_ASSET_TIMEOUT):
-        _alone(asset.owner, partial(call_out_if_stale, asset, now))
+        _alone(asset.owner, partial(alert_if_stale, asset, now))
     for pk in steps.unsettled(PER_STEP):
         _alone(f"asset:{pk}", partial(steps.sweep, pk, now))
     is_anything_going_on = Asset.objects.filter(state__in=Asset.live_states()).exists() or steps.is_under_way()
@@ -130,7 +130,8 @@ def sync(asset: Asset, booking: Booking, now: datetime) -> None:
         ):  # of thousands of parts only the last one grows
             AssetPart.objects.filter(pk=part.pk).update(**values)
     until = min(told_to_stop_at(booking) or now, booking.closes_at)
-    gaps = with_edges(recorded, holes, booking.opens_at, until if booking.is_over else None)
+    end, tolerated = until if booking.is_over else None, settings.TOLERATED_GAP_SECONDS
+    gaps = with_edges(recorded, holes, booking.opens_at, end, tolerated_seconds=tolerated)
     changes = {
         "synced_at": now,
         "part_count": len(recorded),
@@ -142,6 +143,7 @@ def sync(asset: Asset, booking: Booking, now: datetime) -> None:
         "frames": booking.frames,
         "duration_seconds": round(sum(part.seconds for part in recorded), 3),
     }
+    changes = {name: value for name, value in changes.items() if getattr(asset, name) != value}
     Asset.objects.filter(pk=asset.pk).update(**changes)
     for name, value in changes.items():
         setattr(asset, name, value)
@@ -206,7 +208,7 @@ def last_progress_at(asset: Asset) -> datetime:
     return max(signs)
 
 
-def call_out_if_stale(asset: Asset, now: datetime) -> bool:
+def alert_if_stale(asset: Asset, now: datetime) -> bool:
     """A-02: a live asset without progress for long is an error. A recording that makes progress may take any time."""
     silent = now - last_progress_at(asset)
     if silent < settings.LIVE_ASSET_TIMEOUT:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import QuerySet, prefetch_related_objects
+from django.db.models import Q, QuerySet, prefetch_related_objects
 
 from assets.files.locations import root_of
 from assets.library.file_deletion import delete_files
@@ -31,6 +31,8 @@ State = Asset.State
 DEFAULT_TRASH = timedelta(days=7)
 # When the disk is nearly full, the trash is emptied early: after this time for assets trashed by rules, and by hand.
 LEAST_TRASH, LEAST_TRASH_BY_HAND = timedelta(hours=1), timedelta(days=1)
+# When disk space is lacking, so many of the oldest assets are read at a time.
+AT_A_TIME = 100
 
 
 class NotPossible(Refusal):
@@ -52,41 +54,42 @@ class Verdict:
 
 
 def judge(rule: RetentionRule, now: datetime, *, ahead: timedelta = timedelta(0)) -> list[Verdict]:
-    """Assets that the rule deletes by `now + ahead`, oldest first, and those that are due but protected."""
-    assets = list(
-        Asset.objects.there()
-        .filter(project=rule.project_id, state__in=Asset.OVER)
-        .order_by("created_at", "id")
-        .select_related("booking")
-        .prefetch_related("deliveries__destination")
-        .defer("technical", "findings", "gaps")
-    )
-    reasons: dict[int, tuple[datetime, str]] = {}
-    for asset, moment, reason in _candidates(rule, assets, now):
-        if moment <= now + ahead and (asset.pk not in reasons or moment < reasons[asset.pk][0]):
-            reasons[asset.pk] = (moment, reason)
-    uses = uses_of(reasons)
-    by_pk = {asset.pk: asset for asset in assets}
+    """Assets that the rule deletes by `now + ahead`, oldest first, and those that are due but protected.
+
+    Only those are read from the database.
+    """
+    due: dict[int, tuple[Asset, datetime, str]] = {}
+    for asset, moment, reason in _candidates(rule, now, now + ahead):
+        if asset.pk not in due or moment < due[asset.pk][1]:
+            due[asset.pk] = (asset, moment, reason)
+    uses = uses_of(due)
     verdicts = [
-        Verdict(by_pk[pk], moment, reason, why_kept(by_pk[pk], uses.get(pk, []), rule))
-        for pk, (moment, reason) in reasons.items()
+        Verdict(asset, moment, reason, why_kept(asset, uses.get(pk, []), rule))
+        for pk, (asset, moment, reason) in due.items()
     ]
     return sorted(verdicts, key=lambda verdict: (verdict.goes_at or now, verdict.asset.pk))
 
 
-def _candidates(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iterator[tuple[Asset, datetime, str]]:
+def _candidates(rule: RetentionRule, now: datetime, until: datetime) -> Iterator[tuple[Asset, datetime, str]]:
     """Assets selected by age, by count and by free space, each with the time it is due."""
+    retained = Asset.objects.retained(rule.project_id)
+    assets = retained.order_by("created_at", "id").select_related("booking")
+    assets = assets.prefetch_related("deliveries__destination").defer("technical", "findings", "gaps")
     if rule.max_age_days:
-        for asset in assets:
-            yield asset, asset.created_at + timedelta(days=rule.max_age_days), f"older than {rule.max_age_days} days"
-    if rule.max_count and len(assets) > rule.max_count:
-        for asset in assets[: len(assets) - rule.max_count]:
-            yield asset, now, f"more than {rule.max_count} in the project"
+        age = timedelta(days=rule.max_age_days)
+        for asset in assets.filter(created_at__lte=until - age):
+            yield asset, asset.created_at + age, f"older than {rule.max_age_days} days"
+    if rule.max_count:
+        newest = retained.order_by("-created_at", "-id")[rule.max_count - 1 : rule.max_count]
+        for created_at, pk in newest.values_list("created_at", "pk"):  # the oldest that stays, if there are as many
+            older = Q(created_at__lt=created_at) | Q(created_at=created_at, pk__lt=pk)
+            for asset in assets.filter(older, created_at__lte=created_at):
+                yield asset, now, f"more than {rule.max_count} in the project"
     if rule.min_free_percent:
         yield from _for_room(rule, assets, now)
 
 
-def _for_room(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iterator[tuple[Asset, datetime, str]]:
+def _for_room(rule: RetentionRule, assets: QuerySet[Asset], now: datetime) -> Iterator[tuple[Asset, datetime, str]]:
     """The oldest assets, until they and the trash free enough space.
 
     Only files on that disk count: deleting a recording on another node's disk frees nothing here.
@@ -95,16 +98,20 @@ def _for_room(rule: RetentionRule, assets: list[Asset], now: datetime) -> Iterat
     if lacking <= 0:
         return
     trashed = list(_in_trash())
-    uses = uses_of(asset.pk for asset in [*trashed, *assets])
-    here = _bytes_here([*trashed, *assets])
+    uses, here = uses_of(asset.pk for asset in trashed), _bytes_here(trashed)
     lacking -= sum(here[asset.pk] for asset in trashed if not why_kept(asset, uses[asset.pk]))
-    for asset in assets:
-        if lacking <= 0:
-            return
-        if not here[asset.pk] or why_kept(asset, uses[asset.pk], rule):
-            continue  # it frees no space
-        lacking -= here[asset.pk]
-        yield asset, now, f"less than {rule.min_free_percent} % of the disk is free"
+    step = Q()
+    while lacking > 0 and (oldest := list(assets.filter(step)[:AT_A_TIME])):
+        uses, here = uses_of(asset.pk for asset in oldest), _bytes_here(oldest)
+        for asset in oldest:
+            if lacking <= 0:
+                return
+            if not here[asset.pk] or why_kept(asset, uses[asset.pk], rule):
+                continue  # it frees no space
+            lacking -= here[asset.pk]
+            yield asset, now, f"less than {rule.min_free_percent} % of the disk is free"
+        last = oldest[-1]
+        step = Q(created_at__gte=last.created_at) & ~Q(created_at=last.created_at, pk__lte=last.pk)
 
 
 def _lacking_bytes(rule: RetentionRule) -> int:

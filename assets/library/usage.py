@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.module_loading import import_string
 
+from assets.delivery.lifecycle import give_up
 from assets.models import Asset, Delivery
 from station.actions import Refusal
 
@@ -65,8 +66,6 @@ def withdraw(asset: Asset, *, reason: str, now: datetime, by: str, replacement: 
         instead = f", replaced by {replacement}" if replacement else ""
         asset.remark(f"withdrawn: {reason}{instead}", now=now, by=by)
         replaced = sum(user.replace(asset, replacement, by=by) for user in _users()) if replacement else 0
-    from assets.delivery.lifecycle import give_up
-
     for delivery in asset.deliveries.exclude(state__in=Delivery.OVER):
         give_up(delivery, now=now, by=by, note="the asset was withdrawn")
     return replaced
@@ -97,10 +96,4 @@ def _check_replacement(asset: Asset, replacement: Asset) -> None:
     if replacement.project_id != asset.project_id:
         raise NotPossible(f"{replacement} belongs to another project.")
     if not replacement.is_usable:
-        raise NotPossible(f"{replacement} cannot be used: it is {_why_not(replacement)}.")
-
-
-def _why_not(asset: Asset) -> str:
-    if asset.withdrawn_at:
-        return "withdrawn"
-    return "in the trash" if asset.trashed_at else asset.state_word
+        raise NotPossible(f"{replacement} cannot be used: it is {replacement.condition_word}.")

@@ -1,5 +1,7 @@
 """The tables of assets, as of release 0.1.0."""
 
+import station.database.words
+import django.contrib.postgres.indexes
 import django.core.serializers.json
 import django.core.validators
 import django.db.models.deletion
@@ -305,6 +307,10 @@ class Migration(migrations.Migration):
             model_name='asset',
             index=models.Index(fields=['project', '-created_at'], name='asset_by_project'),
         ),
+        migrations.AddIndex(
+            model_name='asset',
+            index=models.Index(condition=models.Q(('state__in', ['ready', 'partial', 'error']), ('trashed_at', None)), fields=['project', 'created_at', 'id'], name='asset_retained'),
+        ),
         migrations.AddConstraint(
             model_name='assetpart',
             constraint=models.UniqueConstraint(fields=('asset', 'number'), name='part_once_per_number'),
@@ -344,5 +350,21 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='import',
             constraint=models.UniqueConstraint(fields=('source', 'fingerprint'), name='import_once_per_file'),
+        ),
+        migrations.AddIndex(
+            model_name='asset',
+            index=django.contrib.postgres.indexes.GinIndex(station.database.words.Words('title'), name='asset_words'),
+        ),
+        migrations.AddIndex(
+            model_name='assetpart',
+            index=django.contrib.postgres.indexes.GinIndex(station.database.words.Words('path'), name='part_words'),
+        ),
+        migrations.AddIndex(
+            model_name='import',
+            index=django.contrib.postgres.indexes.GinIndex(station.database.words.Words('name', 'source'), name='import_words'),
+        ),
+        migrations.AddIndex(
+            model_name='delivery',
+            index=django.contrib.postgres.indexes.GinIndex(station.database.words.Words('external_id'), name='mam_delivery_words'),
         ),
     ]

@@ -2,12 +2,18 @@
 
 from datetime import datetime, timedelta
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
+from station.database.words import Words
 from station.states import Event, Machine
 from worker.wire import codec
 from worker.wire.parts_and_gaps import Gap
+
+# What the search box of the list finds.
+ASSET_WORDS = Words("title")
+PART_WORDS = Words("path")
 
 
 class AssetQuerySet(models.QuerySet["Asset"]):
@@ -17,6 +23,10 @@ class AssetQuerySet(models.QuerySet["Asset"]):
     def there(self) -> "AssetQuerySet":
         """Assets that are neither in the trash nor deleted."""
         return self.filter(trashed_at=None).exclude(state=Asset.State.DELETED)
+
+    def retained(self, project_id: int) -> "AssetQuerySet":
+        """Assets of a project that retention may move to the trash."""
+        return self.filter(project=project_id, trashed_at=None, state__in=Asset.RETAINED)
 
     def usable(self) -> "AssetQuerySet":
         """Assets that may be put on air or delivered."""
@@ -52,6 +62,7 @@ class Asset(Machine):
     # Finished; staff may still process it again.
     OVER = (State.READY, State.PARTIAL, State.ERROR, State.DELETED)
     FINISHED = (State.READY, State.PARTIAL)
+    RETAINED = (State.READY, State.PARTIAL, State.ERROR)
     GROWING = (State.LIVE, State.PROCESSING)
     COLOURS = {
         State.LIVE: "yellow",
@@ -137,8 +148,16 @@ class Asset(Machine):
             models.Index(fields=["id"], condition=Q(state="deleted", files_gone_at=None), name="asset_to_wipe"),
             # Recognising a file that was imported before (A-06).
             models.Index(fields=["sha256"], condition=~Q(sha256=""), name="asset_by_checksum"),
-            # The library's list, and retention by age.
+            # The library's list.
+            # The search box of the list: words by their beginnings.
+            GinIndex(ASSET_WORDS, name="asset_words"),
             models.Index(fields=["project", "-created_at"], name="asset_by_project"),
+            # Retention by age, count and free disk, without the rows of deleted assets.
+            models.Index(
+                fields=["project", "created_at", "id"],
+                condition=Q(trashed_at=None, state__in=["ready", "partial", "error"]),
+                name="asset_retained",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -161,6 +180,13 @@ class Asset(Machine):
     @property
     def is_usable(self) -> bool:
         return self.state in self.FINISHED and self.trashed_at is None and self.withdrawn_at is None
+
+    @property
+    def condition_word(self) -> str:
+        """The reason why it cannot be used, for a sentence: deleted, in the trash, withdrawn, or its state."""
+        if self.state == self.State.DELETED or not (self.trashed_at or self.withdrawn_at):
+            return self.state_word
+        return "in the trash" if self.trashed_at else "withdrawn"
 
     @property
     def is_growing(self) -> bool:
@@ -210,6 +236,10 @@ class AssetPart(models.Model):
         constraints = [
             # One row per file, however often the booking is copied.
             models.UniqueConstraint(fields=["asset", "number"], name="part_once_per_number")
+        ]
+        indexes = [
+            # The search box of the list of assets: by the names of files and folders.
+            GinIndex(PART_WORDS, name="part_words"),
         ]
 
     def __str__(self) -> str:

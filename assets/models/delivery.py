@@ -4,10 +4,12 @@ import uuid
 from datetime import datetime
 from typing import Any
 
+from django.contrib.postgres.indexes import GinIndex
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
+from station.database.words import Words
 from station.sealing import CannotOpen, seal, unseal
 from station.states import Event, Machine
 
@@ -60,6 +62,10 @@ class Destination(models.Model):
         faults = check_config(self.connector, self.config, has_secret=has_secret)
         if faults:
             raise ValidationError({"config": faults})
+
+
+# What the search box of the list finds.
+MAM_DELIVERY_WORDS = Words("external_id")
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
@@ -124,6 +130,8 @@ class Delivery(Machine):
             models.UniqueConstraint(fields=["asset", "destination"], name="delivery_once_per_destination")
         ]
         indexes = [
+            # The search box of the list: words by their beginnings.
+            GinIndex(MAM_DELIVERY_WORDS, name="mam_delivery_words"),
             # The leader's step reads what is due next.
             models.Index(
                 models.F("next_attempt_at").asc(nulls_first=True),

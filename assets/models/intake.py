@@ -4,12 +4,17 @@ from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
+from station.database.words import Words
 from station.states import Event, Machine
+
+# What the search box of the list finds.
+IMPORT_WORDS = Words("name", "source")
 
 
 class WatchFolder(models.Model):
@@ -115,6 +120,8 @@ class Import(Machine):
             models.UniqueConstraint(fields=["source", "fingerprint"], name="import_once_per_file")
         ]
         indexes = [
+            # The search box of the list: words by their beginnings.
+            GinIndex(IMPORT_WORDS, name="import_words"),
             models.Index(fields=["id"], condition=Q(state__in=["waiting", "copying"]), name="import_unfinished"),
         ]
 

@@ -13,6 +13,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import F
 
+from assets.delivery.lifecycle import offer
 from assets.models import Asset, AssetStep
 from jobs.definitions.run_context import RunContext, RunStopped
 from jobs.models import Run
@@ -210,8 +211,6 @@ def settle(asset: Asset, now: datetime) -> None:
     to = State.READY if asset.is_complete else State.PARTIAL
     words = f"without {', '.join(str(step) for step in failed)}" if failed else "processed"
     if asset.move(to, now=now, note=words):
-        from assets.delivery.lifecycle import offer
-
         offer(asset, now=now)
 
 

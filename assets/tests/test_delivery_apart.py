@@ -64,7 +64,7 @@ def test_the_step_of_the_library_survives_a_row_that_throws(
     old = now - timedelta(days=1)
     fields = {"state": "live", "state_since_at": old, "origin": "recording", "created_at": old, "project": project}
     rows = [Asset.objects.create(title=f"{number}", **fields) for number in range(3)]
-    really, seen = live.call_out_if_stale, list[int]()
+    really, seen = live.alert_if_stale, list[int]()
 
     def call_out(asset: Asset, at: Any) -> Any:
         seen.append(asset.pk)
@@ -72,7 +72,7 @@ def test_the_step_of_the_library_survives_a_row_that_throws(
             raise RuntimeError("broken row")
         return really(asset, at)
 
-    monkeypatch.setattr(live, "call_out_if_stale", call_out)
+    monkeypatch.setattr(live, "alert_if_stale", call_out)
     live.step(Term(), now)
     assert sorted(seen) == [row.pk for row in rows]
 
@@ -111,7 +111,7 @@ def test_a_hanging_mam_delays_no_recording(
         now = database_now()
         starts = now + timedelta(seconds=8)
         booking = book(recorder, starts, starts + timedelta(seconds=60), now=now)
-        wait_until(lambda: Booking.objects.get().state == Booking.State.RECORDING, 60, "it records")
+        wait_until(lambda: Booking.objects.get().state == Booking.State.RECORDING, 60, "the recording has started")
     finally:
         job_worker.kill()
         job_worker.wait()

@@ -40,7 +40,7 @@ def test_a_folder_gets_the_file_and_then_its_sidecar(ready: Asset, outgoing: Des
     assert (sidecar["title"], sidecar["files"], sidecar["key"]) == ("A clip", [names[1]], str(delivery.key))
 
 
-def test_an_xml_sidecar(ready: Asset, outgoing: Destination) -> None:
+def test_a_sidecar_can_be_xml(ready: Asset, outgoing: Destination) -> None:
     outgoing.config = {**outgoing.config, "sidecar": "xml"}
     outgoing.save()
     deliver(ready, outgoing)

@@ -31,7 +31,7 @@ def test_this_machine_is_refused_as_a_target_unless_allowed(
     assert not mam.calls
 
 
-def test_a_signature_instead_of_a_token(ready: Asset, destination: Destination, mam: Mam) -> None:
+def test_requests_are_signed_if_the_destination_uses_hmac(ready: Asset, destination: Destination, mam: Mam) -> None:
     destination.config = {**destination.config, "auth": "hmac"}
     destination.save()
     deliver(ready, destination)
@@ -95,7 +95,7 @@ def test_an_invalid_configuration_is_refused_with_the_reason(project: Any, confi
     assert word in str(fault.value)
 
 
-def test_a_secret_is_needed_where_it_is_used(project: Any) -> None:
+def test_a_destination_that_uses_a_secret_needs_one(project: Any) -> None:
     destination = Destination(name="x", project=project, config={"base_url": "https://mam.example", "media": "none"})
     with pytest.raises(ValidationError, match="needs a secret"):
         destination.full_clean()
@@ -119,7 +119,7 @@ def test_a_token_repeated_by_the_mam_is_not_stored(
     assert "token-of-the-mam" not in stored
 
 
-def test_updates_have_their_own_keys(ready: Asset, destination: Destination, mam: Mam) -> None:
+def test_every_request_has_its_own_idempotency_key(ready: Asset, destination: Destination, mam: Mam) -> None:
     """A-03: a gateway that honours keys must not replay the response to the create."""
     delivery = deliver(ready, destination)
     lifecycle.again(delivery, now=database_now(), by="anna")

@@ -58,7 +58,9 @@ def test_a_ready_asset_is_delivered_automatically(ready: Asset, destination: Des
     assert lifecycle.offer(ready, now=database_now()) == 0
 
 
-def test_a_partial_asset_is_offered_only_where_it_is_taken(ready: Asset, destination: Destination) -> None:
+def test_a_partial_asset_is_not_delivered_where_partial_assets_are_not_accepted(
+    ready: Asset, destination: Destination
+) -> None:
     Asset.objects.filter(pk=ready.pk).update(state=Asset.State.PARTIAL)
     ready.refresh_from_db()
     Destination.objects.update(takes_partial=False)
@@ -86,7 +88,7 @@ def test_after_any_failure_of_the_mam_the_asset_exists_there_once(
     assert all(each.ended_at for each in log)
 
 
-def test_five_failures_and_then_once(ready: Asset, destination: Destination, mam: Mam) -> None:
+def test_after_five_failures_the_asset_is_delivered_once(ready: Asset, destination: Destination, mam: Mam) -> None:
     """A-03"""
     mam.moods = ["500", "drop", "503", "half", "500"]
     delivery = deliver(ready, destination, attempts=6)
@@ -121,7 +123,7 @@ def test_after_eight_attempts_it_is_given_up_with_an_alert(ready: Asset, destina
     assert alert.state == "resolved"
 
 
-def test_delivered_again_is_an_update(ready: Asset, destination: Destination, mam: Mam) -> None:
+def test_deliver_again_updates_the_asset_in_the_mam(ready: Asset, destination: Destination, mam: Mam) -> None:
     """A-03: "deliver again" """
     delivery = deliver(ready, destination)
     Asset.objects.filter(pk=ready.pk).update(title="A better title")
@@ -131,8 +133,8 @@ def test_delivered_again_is_an_update(ready: Asset, destination: Destination, ma
     assert mam.assets["mam-1"]["name"] == "A better title"
 
 
-def test_the_pauses_double_and_differ(settings: Any) -> None:
-    """A-03: exponential backoff with jitter, one hour at most."""
+def test_the_backoff_doubles_with_jitter(settings: Any) -> None:
+    """A-03: one hour at most, plus jitter."""
     settings.DELIVERY_BACKOFF_SECONDS = 15
     for count, seconds in [(1, 15), (2, 30), (5, 240)]:
         pauses = [lifecycle.backoff(count).total_seconds() for _ in range(50)]
@@ -141,8 +143,10 @@ def test_the_pauses_double_and_differ(settings: Any) -> None:
     assert lifecycle.backoff(30) <= timedelta(seconds=4500)
 
 
-def test_25_a_turn_and_those_never_attempted_first(settings: Any, project: Any, destination: Destination) -> None:
-    """A-03: 25 per turn, nulls first."""
+def test_a_turn_sends_25_deliveries_and_those_without_an_attempt_first(
+    settings: Any, project: Any, destination: Destination
+) -> None:
+    """A-03: a failed delivery that is due waits for the new ones."""
     now = database_now()
     old = Asset.objects.create(project=project, title="old", state="ready", origin="import", created_at=now)
     lifecycle.want(old, destination, now=now, by="x")
@@ -179,18 +183,25 @@ def test_one_row_that_throws_does_not_stop_the_others(
     assert Delivery.objects.get(asset=second).state == State.SENDING
 
 
-def test_a_job_worker_that_dies_is_a_failed_attempt(ready: Asset, destination: Destination, mam: Mam) -> None:
-    """A-03: no delivery stays in sending."""
-    lifecycle.want(ready, destination, now=database_now(), by="anna")
-    lifecycle.step(Term(), database_now())
-    worker = HandWorker(lifecycle.JOB)
-    claimed = worker.claim()[0]
+def lose_job_worker() -> None:
+    """A job worker takes the run and dies."""
     from jobs.runs.sweeping import orphan
 
+    [claimed] = HandWorker(lifecycle.JOB).claim(now=later(600))
     assert orphan(Run.objects.get(pk=claimed.id), Run.Fault.WORKER_CRASHED, database_now())
     lifecycle.step(Term(), database_now())
-    delivery = Delivery.objects.get()
-    assert delivery.state == State.FAILED
+
+
+def test_a_job_worker_that_dies_is_replaced_and_three_are_a_failed_attempt(
+    ready: Asset, destination: Destination, mam: Mam
+) -> None:
+    """A-03, J-28: the same run goes on; no delivery stays in sending."""
+    lifecycle.want(ready, destination, now=database_now(), by="anna")
+    lifecycle.step(Term(), database_now())
+    for state in (State.SENDING, State.SENDING, State.FAILED):
+        lose_job_worker()
+        delivery = Delivery.objects.get()
+        assert delivery.state == state
     assert "job worker died" in delivery.error
     attempt()
     delivery.refresh_from_db()
@@ -205,7 +216,7 @@ def test_a_withdrawn_asset_is_not_sent(ready: Asset, destination: Destination, m
     assert not mam.calls
 
 
-def test_waiting_for_a_job_worker_is_no_failed_attempt(ready: Asset, destination: Destination) -> None:
+def test_waiting_for_a_job_worker_does_not_count_as_a_failed_attempt(ready: Asset, destination: Destination) -> None:
     """A-03: a night without job workers costs no attempt; an upload that runs for hours does."""
     lifecycle.want(ready, destination, now=database_now(), by="anna")
     lifecycle.step(Term(), database_now())

@@ -23,7 +23,7 @@ def no_users(settings: Any) -> None:
 State = Asset.State
 
 
-def test_after_its_time_in_the_trash_the_files_are_deleted(project: Any, old: list[Asset]) -> None:
+def test_files_are_deleted_after_their_time_in_the_trash(project: Any, old: list[Asset]) -> None:
     """A-07: the row stays, with its history."""
     rule(project, max_count=9, trash_days=3)
     path = locations.path_of(old[0].parts.get())
@@ -53,9 +53,7 @@ def test_a_file_outside_the_media_folder_is_never_deleted(project: Any, old: lis
     assert Asset.objects.get(pk=old[0].pk).state == State.DELETED
 
 
-def test_after_a_crash_between_the_mark_and_the_files_the_next_round_deletes_the_files(
-    project: Any, old: list[Asset]
-) -> None:
+def test_after_a_crash_the_next_round_deletes_the_files_of_a_deleted_asset(project: Any, old: list[Asset]) -> None:
     """A-07."""
     path = locations.path_of(old[0].parts.get())
     Asset.objects.filter(pk=old[0].pk).update(state=State.DELETED, trashed_at=database_now())
@@ -64,7 +62,7 @@ def test_after_a_crash_between_the_mark_and_the_files_the_next_round_deletes_the
     assert Asset.objects.get(pk=old[0].pk).files_gone_at is not None
 
 
-def test_a_folder_that_is_not_mounted_is_no_proof_that_files_are_gone(
+def test_files_in_a_folder_that_is_not_mounted_do_not_count_as_deleted(
     project: Any, old: list[Asset], settings: Any, tmp_path: Path
 ) -> None:
     """A-07: they are deleted when the folder is back."""

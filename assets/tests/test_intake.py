@@ -49,7 +49,7 @@ class TestTaking:
         assert asset.steps.get(kind="checksum").done_at is not None
         assert Run.objects.filter(job__name="assets.probe", owner=asset.owner).count() == 1
 
-    def test_the_same_file_twice_is_recognised(self, project: Any, file: Path, incoming: Path) -> None:
+    def test_a_second_import_of_the_same_file_is_a_duplicate(self, project: Any, file: Path, incoming: Path) -> None:
         """A-06"""
         first = done(bring(file, project))
         copy = incoming / "another name.ts"
@@ -59,8 +59,8 @@ class TestTaking:
         assert Asset.objects.count() == 1
         assert len([path for path in imports_dir().rglob("*") if path.is_file()]) == 1
 
-    def test_a_twin_in_the_trash_does_not_count(self, project: Any, file: Path, incoming: Path) -> None:
-        """A-06: it will be deleted; the new one stays."""
+    def test_a_file_whose_duplicate_is_in_the_trash_is_imported(self, project: Any, file: Path, incoming: Path) -> None:
+        """A-06: the asset in the trash will be deleted."""
         from assets.library import retention
 
         first = done(bring(file, project)).asset
@@ -71,14 +71,14 @@ class TestTaking:
         copy.write_bytes(file.read_bytes())
         assert done(bring(copy, project)).state == State.DONE
 
-    def test_without_room_it_waits(self, project: Any, file: Path, settings: Any) -> None:
+    def test_an_import_waits_while_disk_space_is_low(self, project: Any, file: Path, settings: Any) -> None:
         """R-18: an import leaves enough disk space for recordings."""
         settings.LIBRARY_FREE_MB = 10**9
         row = done(bring(file, project))
         assert row.state == State.COPYING
         assert Run.objects.get().state == Run.State.RETRY
 
-    def test_another_project_may_have_its_own(self, project: Any, file: Path, incoming: Path) -> None:
+    def test_another_project_may_import_the_same_file(self, project: Any, file: Path, incoming: Path) -> None:
         from station.models import Project
 
         done(bring(file, project))
@@ -94,7 +94,7 @@ class TestTaking:
             ("noise.ts", bytes(range(256)) * 100, "not in a known video or audio format"),
         ],
     )
-    def test_what_is_not_media_is_refused(
+    def test_files_that_are_not_media_are_refused(
         self, project: Any, incoming: Path, name: str, content: bytes, word: str
     ) -> None:
         """A-06: a clear error, and no file is left behind."""
@@ -108,7 +108,7 @@ class TestTaking:
         assert [each for each in imports_dir().rglob("*") if each.is_file()] == []
         assert path.exists()
 
-    def test_only_from_the_import_roots(self, project: Any, incoming: Path, tmp_path: Path) -> None:
+    def test_files_outside_the_import_roots_are_refused(self, project: Any, incoming: Path, tmp_path: Path) -> None:
         """S-04: neither by path nor by link."""
         outside = make_clip(tmp_path / "outside.mp4", 1)
         link = incoming / "link.mp4"
@@ -143,7 +143,7 @@ class TestTaking:
         assert Asset.objects.count() == 1
         assert Run.objects.get(pk=claimed.id).state == Run.State.SUCCEEDED
 
-    def test_an_import_whose_run_is_gone_is_refused_not_stuck(self, project: Any, file: Path) -> None:
+    def test_an_import_whose_run_was_deleted_is_refused(self, project: Any, file: Path) -> None:
         row = bring(file, project)
         Run.objects.all().delete()
         watch_folders.step(Term(), database_now())
@@ -152,7 +152,7 @@ class TestTaking:
         assert imports.again(row, now=database_now(), by="anna")
         assert done(row).state == State.DONE
 
-    def test_the_command_takes_a_folder(self, project: Any, file: Path, incoming: Path, capsys: Any) -> None:
+    def test_the_import_command_imports_a_folder(self, project: Any, file: Path, incoming: Path, capsys: Any) -> None:
         """A-06: folders, with a dry run first."""
         (incoming / "sub").mkdir()
         (incoming / "sub" / "b.ts").write_bytes(file.read_bytes())
@@ -169,7 +169,7 @@ class TestTaking:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_job_workers_with_the_same_content_make_one_asset(project: Any, file: Path, incoming: Path) -> None:
+def test_two_job_workers_with_the_same_content_create_one_asset(project: Any, file: Path, incoming: Path) -> None:
     """A-06: at the same time, with different names."""
     copy = incoming / "copy.ts"
     copy.write_bytes(file.read_bytes())

@@ -123,7 +123,7 @@ def test_no_button_does_anything_on_get(operator: Client, recorded: Asset) -> No
     assert not Run.objects.exists()
 
 
-def test_hold_release_trash_restore(operator: Client, recorded: Asset) -> None:
+def test_an_asset_can_be_held_released_trashed_and_restored(operator: Client, recorded: Asset) -> None:
     """A-07: each is recorded in the audit log."""
     press(operator, recorded, "hold", reason="court case")
     assert (recorded.held_by, recorded.hold_reason) == ("operator-news", "court case")
@@ -145,7 +145,9 @@ def test_process_again_queues_the_chosen_steps(operator: Client, recorded: Asset
     assert recorded.state == Asset.State.PARTIAL
 
 
-def test_deliver_and_deliver_again(operator: Client, recorded: Asset, destination: Destination) -> None:
+def test_an_asset_can_be_delivered_and_delivered_again(
+    operator: Client, recorded: Asset, destination: Destination
+) -> None:
     """A-03: "deliver again" action."""
     press(operator, recorded, "deliver", destination=destination.pk)
     delivery = Delivery.objects.get()
@@ -196,7 +198,7 @@ def test_the_trash_is_shown_only_by_its_filter(operator: Client, recorded: Asset
     assert "A clip" in operator.get(library, {"where": "trash"}).content.decode()
 
 
-def test_hostile_titles_are_only_text(operator: Client, recorded: Asset) -> None:
+def test_hostile_titles_are_escaped(operator: Client, recorded: Asset) -> None:
     """S-06"""
     hostile = "</title><script>alert(1)</script>'\"><img src=x onerror=alert(1)>"
     Asset.objects.filter(pk=recorded.pk).update(
@@ -234,7 +236,8 @@ def test_the_secret_of_a_destination_is_never_shown(engineer: Client, project: P
 
 def test_a_bad_configuration_is_refused_beside_the_field(engineer: Client, project: Project) -> None:
     """S-07"""
-    for config in ["{", "[]", '{"base_url": "ftp://x"}', '"text"', "null"]:
+    nul = r'{"base_url": "https://mam.example", "media": "none", "headers": {"X-A": "\u0000"}}'
+    for config in ["{", "[]", '{"base_url": "ftp://x"}', '"text"', "null", nul]:
         form = {"name": "MAM", "project": project.pk, "connector": "http", "config": config, "secret": "s"}
         assert engineer.post(reverse("admin:assets_destination_add"), form).status_code == 200, config
     assert not Destination.objects.exists()

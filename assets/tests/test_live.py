@@ -67,7 +67,9 @@ def test_a_new_part_and_its_gap_are_copied_at_once(booking: Booking) -> None:
     assert asset.completeness_percent == pytest.approx(100 * 34 / 41, abs=0.5)
 
 
-def test_growth_alone_is_copied_every_few_seconds(booking: Booking, django_assert_max_num_queries: Any) -> None:
+def test_the_size_of_a_growing_recording_is_copied_every_few_seconds(
+    booking: Booking, django_assert_max_num_queries: Any
+) -> None:
     """Following a recording costs one small query per update."""
     now = database_now()
     live.follow(booking, now)
@@ -95,7 +97,7 @@ def test_an_ended_recording_is_filed_and_processed(booking: Booking, ending: str
     assert booking.filed_at == now
 
 
-def test_filing_twice_files_once(booking: Booking) -> None:
+def test_filing_a_booking_twice_creates_one_asset(booking: Booking) -> None:
     """A-01: several processes file the same booking: one asset, each step queued once."""
     now = end(booking)
     stale_copy = Booking.objects.get(pk=booking.pk)
@@ -106,7 +108,7 @@ def test_filing_twice_files_once(booking: Booking) -> None:
     assert AssetStep.objects.count() == Run.objects.count() == 2
 
 
-def test_a_booking_that_was_not_followed_is_found_by_the_step(booking: Booking) -> None:
+def test_an_ended_booking_without_an_asset_is_filed_by_the_step(booking: Booking) -> None:
     """A-01: for example started and stopped by hand while no scheduler was running."""
     now = end(booking)
     live.step(Term(), now)
@@ -146,7 +148,7 @@ def test_an_asset_that_throws_does_not_stop_the_others(booking: Booking, monkeyp
     assert Booking.objects.get(pk=booking.pk).filed_at is None  # tried again next time
 
 
-def test_a_rehearsal_makes_no_assets(booking: Booking) -> None:
+def test_a_rehearsal_creates_no_assets(booking: Booking) -> None:
     from station.clock import pretend
 
     with pretend(lambda: booking.opens_at):
@@ -161,7 +163,7 @@ def test_a_step_with_nothing_to_do_makes_few_queries(django_assert_max_num_queri
     assert steps.unsettled() == []
 
 
-def test_the_files_correct_the_reported_lengths(booking: Booking) -> None:
+def test_reported_lengths_are_corrected_from_the_files(booking: Booking) -> None:
     """A-01: a killed ffmpeg had reported frames that never reached the disk."""
     opens = booking.opens_at
     booking.parts = [part(1, opens, 20, end_reason="ffmpeg_died"), part(2, opens + timedelta(seconds=25), 35)]

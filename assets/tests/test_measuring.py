@@ -9,7 +9,7 @@ from assets.processing import measuring
 from testing.library import TONE, make, make_clip, make_tone, make_troubled
 
 
-def test_a_tone_of_minus_23_has_minus_23_lufs(tmp_path: Path) -> None:
+def test_a_tone_of_minus_23_dbfs_has_minus_23_lufs(tmp_path: Path) -> None:
     """EBU Tech 3341, case 1: 1 kHz at -23 dBFS on both channels, correct to 0.1 LU."""
     found = measuring.measure_loudness(Media((make_tone(tmp_path / "tone.wav", 20),)), ignore_progress)
     assert found.integrated_lufs == pytest.approx(-23.0, abs=0.1)
@@ -17,7 +17,7 @@ def test_a_tone_of_minus_23_has_minus_23_lufs(tmp_path: Path) -> None:
     assert found.range_lu == pytest.approx(0.0, abs=0.1)
 
 
-def test_a_louder_tone_and_a_range(tmp_path: Path) -> None:
+def test_a_quiet_passage_below_the_gate_does_not_lower_the_loudness(tmp_path: Path) -> None:
     """Similar to case 3: -36 for 10 s, -23 for 20 s; the quiet part is below the relative gate."""
     one = "if(lt(t,10),0.0158489,0.0707946)*sin(2*PI*1000*t)"
     steps = f"aevalsrc='{one}|{one}':s=48000:d=30"
@@ -32,7 +32,7 @@ def test_silence_has_no_loudness(tmp_path: Path) -> None:
     assert found.integrated_lufs is None
 
 
-def test_loudness_of_parts_is_that_of_the_whole(tmp_path: Path) -> None:
+def test_the_loudness_of_several_parts_is_measured_as_one(tmp_path: Path) -> None:
     parts = tuple(make_clip(tmp_path / f"{number}.ts", 5) for number in (1, 2))
     found = measuring.measure_loudness(Media(parts), ignore_progress)
     assert found.integrated_lufs == pytest.approx(-23.0, abs=0.3)  # AAC is not exact
@@ -40,7 +40,7 @@ def test_loudness_of_parts_is_that_of_the_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["troubled.mp4", "troubled.ts"])
-def test_black_silence_and_freeze_are_found_at_their_seconds(tmp_path: Path, name: str) -> None:
+def test_black_silence_and_freeze_are_found_at_the_right_times(tmp_path: Path, name: str) -> None:
     media = Media((make_troubled(tmp_path / name),))
     found = measuring.find_stretches(
         media, has_picture=True, has_sound=True, duration=12.0, on_progress=ignore_progress
@@ -58,7 +58,7 @@ def test_black_silence_and_freeze_are_found_at_their_seconds(tmp_path: Path, nam
     assert standing[0].to_seconds == pytest.approx(11.0, abs=0.15)
 
 
-def test_a_finding_open_at_the_end_ends_there() -> None:
+def test_a_finding_that_is_open_at_the_end_of_the_file_ends_there() -> None:
     said = ["[silencedetect @ 0x1] silence_start: 4.5", "[freezedetect @ 0x2] lavfi.freezedetect.freeze_start: 7"]
     found = measuring.parse_findings(said, 10.0)
     assert [(each.kind, each.from_seconds, each.to_seconds) for each in found] == [

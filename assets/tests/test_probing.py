@@ -32,7 +32,7 @@ SAID_BY_7_0 = """Input #0, mov,mp4,m4a,3gp,3g2,mj2, from 'file:/media/b.mov':
       timecode        : 10:00:00:00""".splitlines()
 
 
-def test_a_transport_stream_of_5_1_is_read() -> None:
+def test_output_of_ffmpeg_5_1_for_a_transport_stream_is_parsed() -> None:
     found = probing.parse(SAID_BY_5_1)
     assert found.container == "mpegts"
     assert found.duration_seconds == 3723.45
@@ -40,7 +40,7 @@ def test_a_transport_stream_of_5_1_is_read() -> None:
     assert [str(sound) for sound in found.sounds] == ["mp2 48 kHz stereo"]
 
 
-def test_a_quicktime_file_of_7_0_is_read_with_its_timecode() -> None:
+def test_output_of_ffmpeg_7_0_for_a_quicktime_file_is_parsed_with_its_timecode() -> None:
     found = probing.parse(SAID_BY_7_0)
     assert (found.container, found.timecode) == ("mov", "10:00:00:00")
     assert str(found.pictures[0]) == "1280x720p29.97"
@@ -61,7 +61,7 @@ def test_the_timecode_of_a_file_is_found(tmp_path: Path) -> None:
     assert found.timecode == "09:59:50:00"
 
 
-def test_sound_alone_is_media(tmp_path: Path) -> None:
+def test_a_file_without_a_picture_is_media(tmp_path: Path) -> None:
     found = probing.probe(make_tone(tmp_path / "a.wav", 1))
     assert not found.pictures
     assert found.sounds[0].channels == 2
@@ -126,7 +126,7 @@ def test_a_file_that_lists_other_files_is_refused(tmp_path: Path, name: str) -> 
         probing.probe(path)
 
 
-def test_parts_are_read_as_one(tmp_path: Path) -> None:
+def test_several_parts_are_read_as_one_file(tmp_path: Path) -> None:
     """Also with quotes and spaces in their names."""
     parts = [make_clip(tmp_path / f"it's part {number}.ts", 1) for number in (1, 2, 3)]
     seconds = [0.0]
@@ -152,5 +152,5 @@ def test_without_a_sandbox_nothing_is_decoded(tmp_path: Path, monkeypatch: Any) 
 
 
 @pytest.mark.parametrize("name", ["a.ts", "a.mp4"])
-def test_pictures_are_counted_without_decoding(tmp_path: Path, name: str) -> None:
+def test_frames_are_counted_without_decoding(tmp_path: Path, name: str) -> None:
     assert probing.count_pictures(make_clip(tmp_path / name, 3)) == (75, pytest.approx(3.0, abs=0.05))

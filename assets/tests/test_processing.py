@@ -46,8 +46,8 @@ def test_a_clip_goes_through_every_step_and_is_ready(asset: Asset, clip: Path) -
     assert sorted(path.name for path in folder.iterdir()) == ["filmstrip.jpg", "poster.jpg", "proxy.mp4"]
 
 
-def test_the_proxy_plays_while_it_loads(asset: Asset) -> None:
-    """A-05: H.264 and AAC in MP4, the index in front."""
+def test_the_proxy_can_be_played_while_it_loads(asset: Asset) -> None:
+    """A-05: H.264 and AAC in MP4, with the index at the start."""
     process(asset)
     proxy = locations.products_dir(asset.pk) / locations.PROXY
     assert decode(proxy) == pytest.approx(50, abs=2)
@@ -88,7 +88,7 @@ def test_an_asset_of_three_parts_is_processed_as_one(settings: Any, project: Any
     assert len({part.sha256 for part in asset.parts.all()} | {asset.sha256}) >= 3
 
 
-def test_sound_alone_gets_no_pictures(settings: Any, project: Any, media: Path) -> None:
+def test_an_asset_without_a_picture_gets_no_poster_or_filmstrip(settings: Any, project: Any, media: Path) -> None:
     asset = make_asset(settings, project, make_tone(media / "tone.wav", 4))
     process(asset)
     assert asset.state == State.READY
@@ -201,7 +201,7 @@ def test_drafts_of_a_killed_job_worker_are_deleted(asset: Asset) -> None:
     assert asset.state == State.READY
 
 
-def test_a_path_that_leads_out_is_refused(asset: Asset, tmp_path: Path) -> None:
+def test_a_part_outside_the_media_folder_is_refused(asset: Asset, tmp_path: Path) -> None:
     """S-04"""
     (tmp_path / "secret.ts").write_bytes(b"x")
     part = asset.parts.get()

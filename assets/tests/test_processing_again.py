@@ -47,7 +47,7 @@ def test_a_result_written_before_a_crash_is_not_written_again(asset: Asset) -> N
     steps.order(asset, [Kind.CHECKSUM], now=database_now(), by="test")
     worker = HandWorker("assets.checksum")
     claimed = worker.claim()[0]
-    worker.execute(claimed)  # and never finished
+    worker.execute(claimed)  # it died before it could finish the run
     Run.objects.filter(pk=claimed.id).update(state=Run.State.QUEUED, token=None)
     second = worker.claim()[0]
     outcome = worker.execute(second)
@@ -83,8 +83,8 @@ def test_a_step_whose_run_was_cancelled_fails(asset: Asset) -> None:
     assert asset.state == State.PROCESSING
 
 
-def test_a_probe_retried_by_hand_brings_the_asset_back(asset: Asset) -> None:
-    """As with Retry on the run instead of Process again."""
+def test_an_asset_in_error_is_ready_after_a_successful_probe(asset: Asset) -> None:
+    """For example after Retry on the run instead of Process again."""
     Asset.objects.filter(pk=asset.pk).update(state=State.ERROR, error="it was not there")
     asset.refresh_from_db()
     process(asset)

@@ -53,7 +53,7 @@ def trashed() -> list[str]:
     return list(Asset.objects.filter(trashed_at__isnull=False).order_by("title").values_list("title", flat=True))
 
 
-def test_by_age(project: Any, old: list[Asset]) -> None:
+def test_a_rule_trashes_assets_by_age(project: Any, old: list[Asset]) -> None:
     """A-07"""
     rule(project, max_age_days=7)
     assert retention.apply(database_now()) == {"trashed": 4, "purged": 0}
@@ -61,14 +61,14 @@ def test_by_age(project: Any, old: list[Asset]) -> None:
     assert retention.apply(database_now())["trashed"] == 0
 
 
-def test_by_count(project: Any, old: list[Asset]) -> None:
+def test_a_rule_trashes_assets_by_count(project: Any, old: list[Asset]) -> None:
     """A-07: the newest stay."""
     rule(project, max_count=8)
     retention.apply(database_now())
     assert trashed() == ["Day 0", "Day 1"]
 
 
-def test_by_free_space(project: Any, old: list[Asset], monkeypatch: Any) -> None:
+def test_a_rule_trashes_assets_by_free_space(project: Any, old: list[Asset], monkeypatch: Any) -> None:
     """A-07: the oldest, until they and the trash free enough space."""
     from collections import namedtuple
 
@@ -147,7 +147,9 @@ def test_an_asset_used_while_in_the_trash_is_not_deleted(project: Any, old: list
     assert locations.path_of(old[0].parts.get()).exists()
 
 
-def test_live_processing_and_undelivered_assets_stay(project: Any, old: list[Asset], destination: Any) -> None:
+def test_live_processing_and_undelivered_assets_are_not_deleted(
+    project: Any, old: list[Asset], destination: Any
+) -> None:
     """A-07"""
     rule(project, max_age_days=1)
     Asset.objects.filter(pk=old[0].pk).update(state=State.LIVE)
@@ -176,7 +178,7 @@ def test_an_asset_in_the_trash_can_be_restored(project: Any, old: list[Asset]) -
         retention.restore(old[0], now=database_now(), by="anna")
 
 
-def test_by_hand_the_same_protections_hold(project: Any, old: list[Asset], users: Playlists) -> None:
+def test_a_used_asset_cannot_be_deleted_by_hand(project: Any, old: list[Asset], users: Playlists) -> None:
     users.used = {"Tonight": old[0].pk}
     with pytest.raises(retention.NotPossible, match="used in Tonight"):
         retention.trash(old[0], reason="x", now=database_now(), by="anna")
@@ -210,7 +212,7 @@ def test_uses_are_listed(old: list[Asset], users: Playlists) -> None:
     assert [use.what for use in usage.uses_of([old[0].pk])[old[0].pk]] == ["Tonight", "Tomorrow"]
 
 
-def test_withdrawn_everywhere_with_a_replacement(old: list[Asset], users: Playlists, destination: Any) -> None:
+def test_an_asset_is_withdrawn_everywhere_and_replaced(old: list[Asset], users: Playlists, destination: Any) -> None:
     """A-08"""
     users.used = {"Tonight": old[0].pk, "Other": old[1].pk}
     lifecycle.want(old[0], destination, now=database_now(), by="x")

@@ -112,7 +112,7 @@ def test_without_a_login_everything_is_404(client: Client, served: Asset) -> Non
     assert [status(client, url) for url in urls(served)] == [404] * 4
 
 
-def test_only_reading_is_possible(viewer: Client, served: Asset) -> None:
+def test_media_urls_refuse_post(viewer: Client, served: Asset) -> None:
     """S-02"""
     assert [viewer.post(url).status_code for url in urls(served)] == [405] * 4
 
@@ -127,8 +127,10 @@ def test_only_reading_is_possible(viewer: Client, served: Asset) -> None:
         ("bytes=5-999999", 5, 10239),
     ],
 )
-def test_ranges(viewer: Client, served: Asset, asked: str, first: int, last: int) -> None:
-    """A-09: range requests."""
+def test_a_range_request_gets_that_part_of_the_file(
+    viewer: Client, served: Asset, asked: str, first: int, last: int
+) -> None:
+    """A-09: with status 206."""
     answer = viewer.get(urls(served)[0], headers={"Range": asked})
     assert answer.status_code == 206
     assert answer["Content-Range"] == f"bytes {first}-{last}/10240"
@@ -162,7 +164,7 @@ def test_a_range_of_another_version_gets_the_whole_file(viewer: Client, served: 
     assert status(viewer, urls(served)[0], **{"If-None-Match": answer["ETag"]}) == 304
 
 
-def test_behind_nginx_only_the_name_is_sent(viewer: Client, served: Asset, settings: Any) -> None:
+def test_behind_nginx_the_response_names_the_file(viewer: Client, served: Asset, settings: Any) -> None:
     """A-09: X-Accel-Redirect."""
     settings.MEDIA_ACCEL_PREFIX = "/protected/"
     answer = viewer.get(urls(served)[0])
@@ -251,6 +253,6 @@ def test_a_missing_file_is_404_not_500(viewer: Client, served: Asset, clip: Path
     assert viewer.get(urls(served)[3]).status_code == 404
 
 
-def test_an_empty_file_has_no_ranges(tmp_path: Path) -> None:
+def test_a_range_of_an_empty_file_is_ignored(tmp_path: Path) -> None:
     assert byte_ranges.parse_range("bytes=0-", 0) is None
     assert byte_ranges.parse_range("bytes=-5", 0) is None

@@ -157,7 +157,7 @@ class TestWatching:
         watched.refresh_from_db()
         assert "No such file" in watched.error
 
-    def test_only_folders_inside_the_roots(self, project: Any, incoming: Path) -> None:
+    def test_a_watch_folder_outside_the_roots_is_invalid(self, project: Any, incoming: Path) -> None:
         """S-04"""
         for path in ["/etc", f"{incoming}/../x", "relative"]:
             with pytest.raises(ValidationError):
@@ -173,6 +173,6 @@ class TestWatching:
         watch_folders.step(Term(), now + timedelta(seconds=6))
         assert Run.objects.filter(job__name=watch_folders.JOB).count() == 2
 
-    def test_without_folders_there_is_nothing_to_do(self, db: Any) -> None:
+    def test_without_watch_folders_the_step_has_nothing_to_do(self, db: Any) -> None:
         assert watch_folders.step(Term(), database_now()) is None
         assert not Run.objects.exists()

@@ -93,12 +93,18 @@ def _is_linkable(asset: Asset) -> bool:
     return asset.state != Asset.State.DELETED and not asset.is_trashed and not asset.withdrawn_at
 
 
-@action("link", "Link for a player", permission="assets.operate_asset", when=_is_linkable)
+@action(
+    "link",
+    "Link for a player",
+    permission="assets.operate_asset",
+    when=_is_linkable,
+    otherwise=lambda asset: asset.condition_word,
+)
 def make_link(asset: Asset, *, now: datetime, by: str, base: str) -> Outcome:
     """The link is shown once and not logged: anyone who has it can watch."""
     name = "index.m3u8" if asset.state == Asset.State.LIVE else locations.PROXY
-    hours = settings.MEDIA_LINK_HOURS
-    return done(f"{asset}: the link works for {hours} hours.", shown_once=urljoin(base, link_to(asset, name)))
+    text = f"{asset}: the link works for {settings.MEDIA_LINK_HOURS:g} hours."
+    return done(text, shown_once=urljoin(base, link_to(asset, name)))
 
 
 def _granted(grant: str) -> Asset:

@@ -7,6 +7,6 @@ from station.models import Project
 
 
 @pytest.mark.django_db
-def test_a_bench_makes_the_project_it_needs_in_an_empty_database() -> None:
+def test_a_benchmark_creates_its_project_in_an_empty_database() -> None:
     assert not Project.objects.exists()
     assert bench_project() == bench_project() == Project.objects.get()

@@ -1,12 +1,16 @@
 """Changes are in the audit trail (S-02)."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
 
 from config.tests.test_rights import change_url, client_of, form_data
+from scheduling.bookings.controls import skip
+from scheduling.bookings.making import book
 from station.models import AuditEntry
 
 pytestmark = [pytest.mark.django_db]
@@ -49,3 +53,17 @@ def test_changes_of_users_are_recorded(admin_user: User) -> None:
     entry = AuditEntry.objects.get(what="add")
     assert entry.subject_name == "new"
     assert entry.after["password"] == "(secret)"
+
+
+def test_what_is_done_to_a_booking_is_in_the_audit_trail_of_its_project(
+    project: Any, sport: Any, recorders: Any, make_member: Any
+) -> None:
+    """S-01, S-02: an engineer of that project sees it, one of another project does not."""
+    now = timezone.now()
+    booking = book(recorders["news"], now + timedelta(days=1), now + timedelta(days=1, hours=1), now=now, title="Late")
+    assert skip(booking, by="anna").is_good
+
+    assert AuditEntry.objects.get().project == project
+    page = reverse("admin:station_auditentry_changelist")
+    assert "Late" in client_of(make_member(project, "engineer")).get(page).content.decode()
+    assert "Late" not in client_of(make_member(sport, "engineer")).get(page).content.decode()

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from assets.delivery.lifecycle import want
 from assets.models import Asset, Destination, Import, RetentionRule, WatchFolder
+from jobs.runs import process_records
 from jobs.runs.queue import run_by_hand
-from jobs.runs.worker_records import register
 from nodes.models import Node, Port, Reservation, Workload
 from playout.models import AsRunEntry, Channel, ChannelOutput, Playlist, PlaylistItem, Recovery
 from scheduling.bookings.calendars import make_feed
@@ -64,7 +64,8 @@ def one_of_each(project: Any, admin_user: User) -> None:
     audit.record("anna", "change", recorder, before={"name": "a"}, after={"name": "b"})
     run_by_hand("runs.retention", by="anna")
     tokens.make(admin_user, "desk", now=now, by="anna")
-    register(heavy=1, light=8, only=[], now=now)
+    process_records.register(heavy=1, light=8, only=[], now=now)
+    process_records.tell_scheduler(now)
     fill_library(project)
     fill_playout(project)
 
@@ -111,6 +112,18 @@ def test_an_object_that_does_not_exist_is_404(admin_user: User) -> None:
     client = Client()
     client.force_login(admin_user)
     assert client.get(reverse("admin:scheduling_recorder_change", args=[4711])).status_code == 404
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)
+def test_an_address_without_an_id_is_404(model: Any, admin_user: User) -> None:
+    """The page, and the dialog of each of its buttons."""
+    client = Client()
+    client.force_login(admin_user)
+    name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+    page: Any = admin.site._registry[model]
+    names = [button.method_name for button in (*getattr(page, "buttons", ()), *getattr(page, "row_buttons", ()))]
+    for each in ("change", *names):
+        assert client.get(reverse(f"{name}_{each}", args=["abc"])).status_code in {302, 404}, each
 
 
 def test_health_needs_no_login_and_takes_no_post() -> None:

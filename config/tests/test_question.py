@@ -20,9 +20,9 @@ READ_AT_MOST = 100
 RUNS = """
 INSERT INTO jobs_run (job_id, scope, run_at, key, owner, trigger, priority, turn, state, state_since_at,
     created_at, requested_by, is_exclusive, is_reentrant, attempts_allowed, attempt, attempts_forgiven, worker_name,
-    orphaned_times, cancel_reason, progress_text, error_code, error, errors)
+    orphaned_times, cancel_reason, progress_text, error_code, error, unreadable_by, errors)
 SELECT %(job)s, '', %(at)s + n * interval '1 s', '', '', 'queue', 0, n, %(state)s, %(at)s, %(at)s, '', false, true, 3,
-    0, 0, '', 0, '', '', '', '', '[]' FROM generate_series(1, %(count)s) AS n
+    0, 0, '', 0, '', '', '', '', '', '[]' FROM generate_series(1, %(count)s) AS n
 """
 
 

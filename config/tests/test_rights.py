@@ -222,7 +222,7 @@ def test_every_page_a_role_may_open_opens_and_shows_nothing_foreign(
             page = answer.content.decode()
             assert "Sport" not in page, model
             assert "Orphan cam" not in page, model
-    expected = {"viewer": 10, "operator": 13, "engineer": 23}
+    expected = {"viewer": 10, "operator": 13, "engineer": 24}
     assert len(opened) == expected[role], opened
 
 

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from config.database_settings import LIMITS
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def variables_in_settings() -> set[str]:
     """The first argument of every env.…("NAME") call."""
     tree = ast.parse((ROOT / "config" / "settings.py").read_text())
-    return {
+    limits = {f"DATABASE_LIMITS_{role.upper()}" for role in LIMITS}  # read by config/database_settings.py
+    return limits | {
         node.args[0].value
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
@@ -102,3 +105,26 @@ def test_keys_are_made_once_and_only_for_the_owner(tmp_path: Path) -> None:
     assert len(key) >= 43
     assert (tmp_path / "keys" / "django").stat().st_mode & 0o077 == 0
     assert (tmp_path / "keys").stat().st_mode & 0o077 == 0
+
+
+def test_schedulers_and_job_workers_load_no_pages_until_they_need_an_address() -> None:
+    """They stay small (bench memory), and retention can still link to a playlist."""
+    program = """
+import sys
+sys.argv = ["manage.py", "runworker"]
+import django
+django.setup()
+import jobs.management.commands.runworker, scheduling.management.commands.runscheduler
+assert not {"unfold", "ninja", "docker", "icalendar", "cryptography", "config.urls"} & set(sys.modules), "too much"
+from django.urls import reverse
+print(reverse("admin:playout_playlist_change", args=[7]))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.stdout.strip() == "/admin/playout/playlist/7/change/", result.stderr

@@ -1,4 +1,4 @@
-"""Admin pages of jobs (next run, last result; run now, pause, resume, fill in) and of job workers."""
+"""Admin pages of jobs: next run, last result; run now, pause, resume, fill in."""
 
 from typing import Any
 
@@ -14,15 +14,14 @@ from unfold.enums import ActionVariant
 
 from jobs.badges import outcome_badge
 from jobs.definitions import registration
-from jobs.models import Job, JobWorker, Run
+from jobs.models import Job
 from jobs.runs import controls
-from jobs.statistics import is_alive, with_figures
-from station.admin.base import ReadOnlyAdmin, StationAdmin
+from jobs.statistics import with_figures
+from station.admin.base import StationAdmin, find
 from station.admin.buttons import BulkAction, Button, Operated
 from station.badges import badge, stamp
-from station.clock import database_now, spoken
+from station.clock import database_now
 
-State = Run.State
 TIMES: dict[str, list[str]] = {Job.Trigger.EVERY: ["every_seconds"], Job.Trigger.CRON: ["cron", "zone"]}
 
 
@@ -117,7 +116,7 @@ class JobAdmin(Operated, StationAdmin):
     # --- a button that is only a link ---
 
     def has_backfill_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        job = obj if isinstance(obj, Job) else self.get_queryset(request).filter(pk=obj).first()
+        job = obj if isinstance(obj, Job) else find(self.get_queryset(request), obj)
         fires = job is not None and job.trigger != Job.Trigger.QUEUE and controls.backfill.is_possible(job)
         return fires and controls.backfill.may(request.user, job)
 
@@ -125,37 +124,3 @@ class JobAdmin(Operated, StationAdmin):
     def backfill(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """Open the page that asks for the period. Nothing is queued yet."""
         return redirect("job-backfill", pk=object_id)
-
-
-@admin.register(JobWorker)
-class JobWorkerAdmin(ReadOnlyAdmin):
-    list_display = ["name", "state_shown", "heartbeat_shown", "running_shown", "runs_done", "slots", "started_shown"]
-    list_filter = ["ending"]
-    search_fields = ["name"]
-
-    @display(description="State")
-    def state_shown(self, obj: JobWorker) -> SafeString:
-        if obj.ending == JobWorker.Ending.CRASHED:
-            return badge("crashed", "red")
-        if obj.ended_at:
-            return badge("ended", "grey")
-        return badge("working", "green") if is_alive(obj, database_now()) else badge("silent", "amber")
-
-    @display(description="Last heartbeat", ordering="heartbeat_at")
-    def heartbeat_shown(self, obj: JobWorker) -> str:
-        if obj.ended_at:
-            return stamp(obj.heartbeat_at)
-        return f"{spoken(max(0.0, (database_now() - obj.heartbeat_at).total_seconds()))} ago"
-
-    @display(description="Running now")
-    def running_shown(self, obj: JobWorker) -> int:
-        return Run.objects.filter(state=State.RUNNING, worker_ref=obj.pk).count()
-
-    @display(description="Slots")
-    def slots(self, obj: JobWorker) -> str:
-        only = f", only {', '.join(obj.only_jobs)}" if obj.only_jobs else ""
-        return f"{obj.heavy_slots} heavy, {obj.light_slots} light{only}"
-
-    @display(description="Since", ordering="started_at")
-    def started_shown(self, obj: JobWorker) -> str:
-        return stamp(obj.started_at)

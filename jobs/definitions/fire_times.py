@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from typing import Literal
 
 from station.clock import cron
 from station.clock.zones import to_local, to_utc, zone_of
 
+DAY = 86400.0
 ORIGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,6 +69,15 @@ class Cron:
 
 
 When = Every | Cron
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """How missed fire times are caught up: only the latest, or each within a window, oldest first (J-05)."""
+
+    mode: Literal["latest", "every"] = "latest"
+    window_seconds: float = DAY
+    per_turn: int = 10
 
 
 def _last(fires: Iterator[datetime], moment: datetime) -> datetime | None:

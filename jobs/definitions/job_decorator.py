@@ -13,24 +13,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
-from jobs.definitions.fire_times import Cron, Every, When
+from jobs.definitions.fire_times import DAY, CatchUp, Cron, Every, When
 
 Handler = Callable[..., Any]
 NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")
-DAY = 86400.0
+# Without a heartbeat for this long, the job worker is considered dead. A run that must not be repeated would fail then,
+# so it has more patience: nothing is gained by failing it early.
+LEASE_SECONDS = 6.0
+LEASE_SECONDS_NOT_REENTRANT = 90.0
 
 
 class BadJob(Exception):
     """An invalid declaration: a bug found at import."""
-
-
-@dataclass(frozen=True)
-class CatchUp:
-    """How missed fire times are caught up: only the latest, or each within a window, oldest first (J-05)."""
-
-    mode: Literal["latest", "every"] = "latest"
-    window_seconds: float = DAY
-    per_turn: int = 10
 
 
 @dataclass(frozen=True)
@@ -59,9 +53,8 @@ class JobSpec:
     # "thread": light and cooperative. "process": may hang, crash or use much memory; is killed at its time limit.
     isolation: Literal["thread", "process"] = "thread"
     timeout_seconds: float = 60.0
-    heartbeat_seconds: float = 5.0
-    # Without a heartbeat for this long, the job worker is considered dead.
-    lease_seconds: float = 90.0
+    heartbeat_seconds: float = 2.0
+    lease_seconds: float = LEASE_SECONDS
     # Hard limit: a run that is still running after this long is taken away, whatever its job worker reports.
     stale_seconds: float = 0.0
     attempts: int = 3
@@ -134,6 +127,8 @@ def job(name: str, **options: Any) -> Callable[[Handler], Handler]:
         given.setdefault("stale_seconds", given.get("timeout_seconds", JobSpec.timeout_seconds) * 1.5 + 60)
         # A job with a schedule is exclusive by default; a job that is only queued is not.
         given.setdefault("is_exclusive", given.get("when") is not None)
+        if not given.get("is_reentrant", True):
+            given.setdefault("lease_seconds", LEASE_SECONDS_NOT_REENTRANT)
         try:
             registry.add(JobSpec(name=name, handler=handler, **given))
         except TypeError as error:

@@ -1,4 +1,4 @@
-"""Keeps the job rows in step with the declared jobs. A job that is no longer declared keeps its row and history."""
+"""Writes declared jobs to their rows, places their cursors, pauses and resumes them."""
 
 import logging
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from jobs.definitions import fire_times
 from jobs.definitions.job_decorator import JobSpec, registry
-from jobs.models import Job, JobCursor
+from jobs.models import Job, JobCursor, Run
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
 from station.database.notify import wake_scheduler, wake_workers
@@ -21,30 +21,11 @@ logger = logging.getLogger(__name__)
 TIMES = ("trigger", "cron", "zone", "every_seconds", "delay_seconds")
 
 
-def sync(now: datetime) -> None:
-    """J-02: write every declared job, mark the others as not declared. Pauses and changed times are kept."""
-    for spec in list(registry.jobs.values()):
-        upsert(spec)
-    gone = Job.objects.filter(is_declared=True).exclude(name__in=registry.jobs)
-    for job in gone:
-        logger.info("A job is no longer in the code; its history is kept. job=%s", job.name)
-    gone.update(is_declared=False)
-    for job in Job.objects.filter(is_declared=True).exclude(trigger=Job.Trigger.QUEUE):
-        place(job, now)
-
-
 def upsert(spec: JobSpec) -> Job:
     """Write the declaration to the row. Times that staff changed are kept while the kind of trigger is the same."""
-    values = _values(spec)
     with transaction.atomic():
-        job, _ = Job.objects.select_for_update(no_key=True).get_or_create(name=spec.name, defaults=values)
-        if job.is_customised and job.trigger == values["trigger"]:
-            values = {"title": spec.title}
-        else:
-            values["is_customised"] = False
-        changed = {name: value for name, value in values.items() if getattr(job, name) != value}
-        if not job.is_declared:
-            changed["is_declared"] = True
+        job, _ = Job.objects.select_for_update(no_key=True).get_or_create(name=spec.name, defaults=_values(spec))
+        changed = changes(job, spec)
         if changed:
             Job.objects.filter(pk=job.pk).update(**changed)
             for name, value in changed.items():
@@ -54,9 +35,38 @@ def upsert(spec: JobSpec) -> Job:
     return job
 
 
+def row_of(spec: JobSpec) -> Job:
+    """The row of a declared job. It is created if it is missing, but not changed: only the leader does that, or old
+    and new code side by side would change it back and forth."""
+    return Job.objects.filter(name=spec.name).first() or upsert(spec)
+
+
+def changes(job: Job, spec: JobSpec) -> dict[str, Any]:
+    """The columns of the row that differ from the declaration."""
+    values = _values(spec) | {"is_declared": True}
+    if job.is_customised and job.trigger == values["trigger"]:
+        values = {name: value for name, value in values.items() if name not in TIMES}
+    else:
+        values["is_customised"] = False
+    return {name: value for name, value in values.items() if getattr(job, name) != value}
+
+
 def _values(spec: JobSpec) -> dict[str, Any]:
     when = spec.when
-    values: dict[str, Any] = {"title": spec.title, "cron": "", "zone": "", "every_seconds": None, "delay_seconds": 0.0}
+    values: dict[str, Any] = {
+        "title": spec.title,
+        "cron": "",
+        "zone": "",
+        "every_seconds": None,
+        "delay_seconds": 0.0,
+        "has_scopes": spec.scopes is not None,
+        "attempts": spec.attempts,
+        "is_reentrant": spec.is_reentrant,
+        "is_exclusive": spec.is_exclusive,
+        "catch_up_mode": spec.catch_up.mode,
+        "catch_up_window_seconds": float(spec.catch_up.window_seconds),
+        "catch_up_per_turn": spec.catch_up.per_turn,
+    }
     if isinstance(when, fire_times.Every):
         return values | {
             "trigger": Job.Trigger.EVERY.value,
@@ -68,19 +78,24 @@ def _values(spec: JobSpec) -> dict[str, Any]:
     return values | {"trigger": Job.Trigger.QUEUE.value}
 
 
-def place(job: Job, now: datetime) -> None:
-    """One cursor per scope (J-03). A new one starts at the next fire time: past runs are not made up (J-05)."""
-    spec = registry.get(job.name)
-    if spec is None:
-        return  # declared in another process, not in this one
+def place(job: Job, now: datetime, *, are_times_new: bool = False) -> None:
+    """One cursor per scope (J-03). A new one starts at the next fire time: past runs are not made up (J-05).
+
+    If the job's times are new, all its cursors continue with the next fire time.
+    """
     try:
         when = job.when
         upcoming = fire_times.first_after(when, now) if when else None
     except ValueError as error:
         note_trouble(job, error, now, is_plannable=False)
         return
+    if are_times_new:
+        job.cursors.update(**({"is_active": False} if upcoming is None else {"next_at": upcoming}))
+    spec = registry.get(job.name)
+    if spec is None and job.has_scopes:
+        return  # only code can say which scopes there are; the known ones continue
     try:
-        scopes = {str(scope) for scope in spec.scopes()} if spec.scopes else {""}
+        scopes = {str(scope) for scope in spec.scopes()} if spec and spec.scopes else {""}
         if upcoming is not None:
             _place(job, scopes, upcoming)
     except (OperationalError, InterfaceError):
@@ -121,22 +136,15 @@ def aim_anew(job: Job, now: datetime) -> None:
     """
     with transaction.atomic():
         _take_back(job, after=now)
-    try:
-        when = job.when
-        upcoming = fire_times.first_after(when, now) if when else None
-    except ValueError as error:
-        note_trouble(job, error, now, is_plannable=False)
-        return
-    if upcoming is None:
-        job.cursors.update(is_active=False)
-    else:
-        job.cursors.update(next_at=upcoming)
-        place(job, now)
+    place(job, now, are_times_new=True)
     wake_scheduler()
 
 
 def note_trouble(job: Job, error: Exception, now: datetime, *, is_plannable: bool) -> None:
-    """J-04: mark this job as not plannable and raise one alert. The planner tries it again every minute."""
+    """J-04: show the error on the job's page and raise one alert. The planner tries the job again every minute.
+
+    Without `is_plannable` it plans no run of the job until then; with it, the scopes it knows continue.
+    """
     text = redact(f"{type(error).__name__}: {error}")
     logger.error("A job cannot be planned. job=%s error=%s", job.name, text)
     Job.objects.filter(pk=job.pk).update(plan_error=text, is_plannable=is_plannable)
@@ -170,7 +178,7 @@ def _take_back(job: Job, after: datetime | None = None) -> int:
 
     A run that was attempted before is history and stays.
     """
-    waiting = job.runs.filter(state__in=["scheduled", "queued"], trigger="plan", attempt=0)
+    waiting = job.runs.filter(state__in=[Run.State.SCHEDULED, Run.State.QUEUED], trigger=Run.Trigger.PLAN, attempt=0)
     if after is not None:
         waiting = waiting.filter(planned_at__gt=after)
     rows = list(waiting.select_for_update(skip_locked=True).values_list("pk", "scope", "planned_at"))

@@ -74,7 +74,7 @@ Ended = Callable[[Attempt, Outcome], None]
 
 
 class ThreadExecutor:
-    """Executes light runs in threads of this process."""
+    """Executes light runs in threads of this process. A thread is started when it is needed first, and stays."""
 
     def __init__(self, slots: int, ended: Ended) -> None:
         self.slots = slots
@@ -82,12 +82,12 @@ class ThreadExecutor:
         self._work: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self.busy = 0
         self.abandoned = 0
+        self._started = 0
         self._lock = threading.Lock()
-        for number in range(slots):
-            self._add_thread(number)
 
-    def _add_thread(self, number: int) -> None:
-        threading.Thread(target=self._run, name=f"light-{number}", daemon=True).start()
+    def _add_thread(self) -> None:
+        self._started += 1
+        threading.Thread(target=self._run, name=f"light-{self._started}", daemon=True).start()
 
     @property
     def room(self) -> int:
@@ -96,19 +96,20 @@ class ThreadExecutor:
     def put(self, attempt: Attempt) -> None:
         with self._lock:
             self.busy += 1
+            if self.busy > self._started - self.abandoned:
+                self._add_thread()
         self._work.put(attempt)
 
     def give_up(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Abandon a thread that does not return: end the run, and start another thread in its place."""
+        """Abandon a thread that does not return: end the run. Another thread takes its place when it is needed."""
         if attempt.end_once():
             with self._lock:
                 self.busy -= 1
                 self.abandoned += 1
-            self._add_thread(self.slots + self.abandoned)
             self._ended(attempt, outcome)
 
     def close(self) -> None:
-        for _ in range(self.slots + self.abandoned):
+        for _ in range(self._started):
             self._work.put(None)
 
     def _run(self) -> None:
@@ -118,7 +119,7 @@ class ThreadExecutor:
                 close_old_connections()
                 outcome = call(attempt.spec, attempt.context, attempt.run.payload)
                 if not attempt.end_once():
-                    return  # abandoned meanwhile; another thread has taken its place
+                    return  # abandoned meanwhile; it is not counted any more
                 with self._lock:
                     self.busy -= 1
                 self._ended(attempt, attempt.judge(outcome))

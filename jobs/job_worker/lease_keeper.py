@@ -15,7 +15,8 @@ import psycopg
 from jobs.job_worker.executors import Attempt, ThreadExecutor
 from jobs.models import Run
 from jobs.runs.finishing import Failure
-from jobs.runs.leases import Held, renew, show_alive
+from jobs.runs.leases import Held, ask_leader_to_watch, renew, show_alive
+from station.database.roles import WORKERS
 from station.database.sessions import connect
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class LeaseKeeper:
         self._beat_due = time.monotonic() + IDLE_BEAT_SECONDS
         self._wants_beat = False
         self._is_stopping = False
+        self._is_watched = False
         self.done = 0
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
@@ -120,11 +122,14 @@ class LeaseKeeper:
 
     def _beat(self, held: dict[UUID, Attempt]) -> None:
         if self._connection is None or self._connection.closed:
-            self._connection = connect("airlock worker heartbeat")
+            self._connection = connect("airlock worker heartbeat", WORKERS)
             self._connection.execute("SET lock_timeout = '2s'")
         show_alive(self._connection, self._ref, self.done)
         leases = {token: Held(attempt.run.id, attempt.spec.lease_seconds) for token, attempt in held.items()}
         beat = renew(self._connection, leases)
+        if held and not self._is_watched:
+            ask_leader_to_watch(self._connection)
+        self._is_watched = bool(held)
         still = self._snapshot()  # an attempt that ended meanwhile is no longer held; ignore its refusal
         for token in beat.lost & still.keys():
             logger.warning("A lease is lost; its handler is asked to stop. run=%s", still[token].run.id)

@@ -6,33 +6,30 @@ the result writer writes results, the lease keeper renews leases. A slow run blo
 
 import contextlib
 import logging
-import os
-import select
 import signal
 import threading
 import time
 from datetime import datetime, timedelta
 from types import FrameType
-from typing import Any
 
 import psycopg
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 
 from jobs.definitions.job_decorator import JobSpec, registry
-from jobs.definitions.registration import upsert
+from jobs.definitions.registration import row_of
 from jobs.job_worker.executors import Attempt, ProcessExecutor, ThreadExecutor
 from jobs.job_worker.handler_call import Outcome
 from jobs.job_worker.lease_keeper import LeaseKeeper
+from jobs.job_worker.notifications import STARTED, Notifications
+from jobs.job_worker.peers import Peers
 from jobs.job_worker.result_writer import ResultWriter
 from jobs.models import JobWorker, Run
-from jobs.runs import claiming, promotion, worker_records
+from jobs.runs import claiming, process_records, promotion, sweeping
 from jobs.runs.claiming import Claimant, Claimed
 from jobs.runs.finishing import Failure
-from jobs.runs.queue import CANCEL
 from station.clock import database_now
-from station.database.notify import RUNS_CHANNEL
-from station.database.sessions import connect, refuse_pooling
+from station.database.notify import wake_workers
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +43,8 @@ LOOK_SECONDS = 0.1
 PROMOTE_AHEAD = timedelta(seconds=2)
 # Shortly before a run is due, an empty claim warms up the connection: a cold claim takes three times as long.
 WARM_UP_SECONDS = 0.02
+# A job worker that starts on this machine says so; this is for the case that it was not heard.
+PEERS_SECONDS = 60.0
 BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
 STOPPED = Failure(Run.Fault.WORKER_STOPPED, "The job worker was stopped before the run was over.")
 
@@ -64,13 +63,10 @@ class Worker:
         self._specs: dict[int, JobSpec] = {}
         self._known_version = -1
         self._stop = threading.Event()
-        self._wake_r, self._wake_w = os.pipe()
-        os.set_blocking(self._wake_w, False)
-        os.set_blocking(self._wake_r, False)
+        self._notifications = Notifications()
         self._unreported = 0
         self._wants_room = False
         self._count_lock = threading.Lock()
-        self._listening: Any = None
         self._latest_only: list[int] = []
         self._free: list[int] = []
         self._counted: list[int] = []
@@ -94,7 +90,7 @@ class Worker:
                 failures = 0
             except (DatabaseError, InterfaceError, psycopg.Error) as error:
                 logger.error("The database does not answer; trying again. error=%s", str(error).strip())
-                self._close_listening()
+                self._notifications.close()
                 connection.close()
                 self._stop.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
                 failures += 1
@@ -116,22 +112,25 @@ class Worker:
 
     def open(self) -> None:
         """Register this job worker and start its threads. Raises PoolingRefused."""
-        self._listen()
-        self.row = worker_records.register(
+        self._notifications.open()
+        self.row = process_records.register(
             heavy=self.heavy.slots, light=self.light.slots, only=self.only, now=database_now()
         )
         self._who = Claimant(self.row.pk, self.row.name)
         self.keeper = LeaseKeeper(self.row.pk, self.light)
         self.result_writer = ResultWriter(self.row.name, self.keeper.let_go, self._reported)
+        self._peers = Peers(self.row.pk)
         self.keeper.start()
         self.result_writer.start()
+        self._watch_peers()
+        wake_workers(STARTED)
         logger.info(
             "The job worker starts. worker=%s light=%s heavy=%s", self.row.name, self.light.slots, self.heavy.slots
         )
 
     def ask_to_stop(self, signum: int | None = None, frame: FrameType | None = None) -> None:
         self._stop.set()
-        self._wake()
+        self._notifications.wake()
 
     def close(self) -> None:
         """Give running runs time to finish, then ask them to stop; write all results; sign off."""
@@ -146,26 +145,29 @@ class Worker:
         self.light.close()
         is_all = self.result_writer.stop(10)
         self.keeper.stop()
-        self._close_listening()
+        self._peers.close()
+        self._notifications.close()
         if self.row is not None and is_all:
             with contextlib.suppress(DatabaseError, InterfaceError):
                 close_old_connections()
-                worker_records.sign_off(self.row, self.keeper.done, database_now())
+                process_records.sign_off(self.row, self.keeper.done, database_now())
         logger.info("The job worker ends. runs=%s", self.keeper.done)
 
     # --- one turn ---
 
     def turn(self) -> float:
         """Claim runs while there is room and promote runs that are nearly due. Returns the seconds to sleep."""
-        self._listen()
+        self._notifications.open()
         self._know_jobs()
         while True:
-            # Claim ready runs first: after a NOTIFY, or when a run is due, nothing must delay them.
-            claimed = self._claim(self._free, self._now())
+            # Claim ready runs first: after a NOTIFY, or when a run is due, nothing must delay them. The question below
+            # begins where the claim ended: a run that becomes due between the two is found by it.
+            now = self._now()
+            claimed = self._claim(self._free, now)
             if claimed and time.monotonic() - self._looked_at < LOOK_SECONDS and not self._stop.is_set():
                 continue
             self._looked_at = time.monotonic()
-            look = claiming.look(self._counted)
+            look = claiming.look(self._counted, now)
             self._clock = (look.now, time.monotonic())
             claimed += self._claim_counted(look)
             ahead = look.now + PROMOTE_AHEAD
@@ -208,7 +210,7 @@ class Worker:
                 self._begin(runs, lane)
                 if not runs:
                     break
-                total, now = total + len(runs), self._now()
+                total += len(runs)
         return total
 
     def _claim_counted(self, look: claiming.Look) -> int:
@@ -241,60 +243,42 @@ class Worker:
         """An executor is done with it: hand the outcome to the result writer; the slot is free."""
         self.result_writer.put(attempt, outcome)
         if self._wants_room:
-            self._wake()
+            self._notifications.wake()
 
     def _reported(self, count: int, will_retry: bool) -> None:
         with self._count_lock:
             self._unreported -= count
         self.keeper.done += count
         if self._wants_room or will_retry:
-            self._wake()
+            self._notifications.wake()
 
     def _know_jobs(self) -> None:
-        """Read the rows of the declared jobs; create missing ones."""
+        """Read the rows of the declared jobs, create missing ones, and record what this process declares."""
         if self._known_version == registry.version:
             return
-        mine = [spec for spec in registry.jobs.values() if not self.only or spec.name in self.only]
-        self._specs = {upsert(spec).pk: spec for spec in mine}
+        version = registry.version
+        mine = [spec for spec in list(registry.jobs.values()) if not self.only or spec.name in self.only]
+        self._specs = {row_of(spec).pk: spec for spec in mine}
         self._free = [pk for pk, spec in self._specs.items() if not spec.concurrency]
         self._counted = [pk for pk, spec in self._specs.items() if spec.concurrency]
         self._latest_only = [
             pk for pk, spec in self._specs.items() if spec.when is not None and spec.catch_up.mode == "latest"
         ]
-        self._known_version = registry.version
+        if self.row is not None:
+            JobWorker.objects.filter(pk=self.row.pk).update(declares=process_records.declared_here())
+        self._known_version = version
 
-    # --- waiting ---
-
-    def _listen(self) -> None:
-        if self._listening is not None and not self._listening.closed:
-            return
-        fresh = connect("airlock worker")
-        try:
-            refuse_pooling(fresh)
-            fresh.execute(f"LISTEN {RUNS_CHANNEL}")
-        except BaseException:  # leave no connection open, not even after Ctrl-C
-            fresh.close()
-            raise
-        self._listening = fresh
-
-    def _close_listening(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
-            self._listening = None
+    def _watch_peers(self) -> None:
+        """J-28: rescue the runs of job workers that died on this machine, and watch those that live."""
+        if self._peers.read() and sweeping.bury(database_now(), by_silence=False):
+            wake_workers()
+        self._peers.forget_dead()
+        self._peers_read_at = time.monotonic()
 
     def _sleep(self, seconds: float) -> None:
-        """Sleep until the time is up, a NOTIFY arrives, a slot is free, or the job worker must stop."""
-        pgconn = self._listening.pgconn
-        readable, _, _ = select.select([pgconn.socket, self._wake_r], [], [], seconds)
-        if self._wake_r in readable:
-            with contextlib.suppress(BlockingIOError):
-                os.read(self._wake_r, 4096)
-        if pgconn.socket in readable:
-            pgconn.consume_input()
-            while (notice := pgconn.notifies()) is not None:
-                if notice.extra.decode() == CANCEL:
-                    self.keeper.beat_now()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):  # if the pipe is full, the main thread wakes anyway
-            os.write(self._wake_w, b"!")
+        """Sleep until the time is up, a NOTIFY arrives, a slot is free, a peer dies, or the job worker must stop."""
+        woken = self._notifications.wait(seconds, self._peers.pidfds)
+        if woken.is_cancel:
+            self.keeper.beat_now()
+        if woken.has_died or woken.has_started or time.monotonic() - self._peers_read_at > PEERS_SECONDS:
+            self._watch_peers()

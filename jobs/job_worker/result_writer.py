@@ -14,7 +14,8 @@ from django.db import InterfaceError, OperationalError, connection, connections
 from jobs.job_worker.executors import Attempt
 from jobs.job_worker.handler_call import Outcome, Success
 from jobs.models import Run
-from jobs.runs.finishing import Failure, fail, succeed, tell_of_room
+from jobs.runs.finishing import Failure, succeed, tell_of_room
+from jobs.runs.unreadable import fail_or_set_aside
 from station.clock import database_now
 
 logger = logging.getLogger(__name__)
@@ -135,7 +136,7 @@ class ResultWriter:
         if failure.code == Run.Fault.LEASE_LOST:
             self._say_lost([run.id])
             return None
-        to = fail(run, failure, attempt.spec.backoff(run.attempt), now=now, by=self._name)
+        to = fail_or_set_aside(run, failure, attempt.spec, now=now, by=self._name)
         if to is None:
             self._say_lost([run.id])
         else:

@@ -1,6 +1,7 @@
-"""Jobs and their cursors, the job workers, the runs."""
+"""Jobs and their cursors, the processes that declare them, the runs."""
 
-from jobs.models.job import Job, JobCursor, JobWorker
+from jobs.models.job import Job, JobCursor
+from jobs.models.process import JobWorker, Process, Scheduler
 from jobs.models.run import Run, RunEvent
 
-__all__ = ["Job", "JobCursor", "JobWorker", "Run", "RunEvent"]
+__all__ = ["Job", "JobCursor", "JobWorker", "Process", "Run", "RunEvent", "Scheduler"]

@@ -1,12 +1,12 @@
-"""Jobs, their cursors and the job workers, as stored in the database."""
+"""Jobs and their cursors, as stored in the database."""
 
-from typing import Any
+from typing import Any, Literal
 
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
-from jobs.definitions.fire_times import Cron, Every, When
+from jobs.definitions.fire_times import CatchUp, Cron, Every, When
 from station.clock import cron, spoken
 from station.clock.zones import UnknownZone, zone_of
 
@@ -36,8 +36,16 @@ class Job(models.Model):
     zone = models.CharField("time zone", max_length=40, blank=True)
     # Staff changed the times that the code declares. A deploy does not overwrite them.
     is_customised = models.BooleanField(default=False, editable=False)
-    # False: no longer in the code. Kept for its history, never run.
+    # False: in the code of no live process. Kept for its history, never run.
     is_declared = models.BooleanField(default=True, editable=False)
+    # The rest of the declaration, so that a leader whose code lacks the job can plan it. Only code can name its scopes.
+    has_scopes = models.BooleanField(default=False, editable=False)
+    attempts = models.PositiveSmallIntegerField(default=1, editable=False)
+    is_reentrant = models.BooleanField(default=True, editable=False)
+    is_exclusive = models.BooleanField(default=False, editable=False)
+    catch_up_mode = models.CharField(max_length=6, default="latest", editable=False)
+    catch_up_window_seconds = models.FloatField(default=86400, editable=False)
+    catch_up_per_turn = models.PositiveIntegerField(default=10, editable=False)
     is_paused = models.BooleanField(default=False, editable=False)
     paused_by = models.CharField(max_length=150, blank=True, editable=False)
     # False: its times are invalid. The planner skips it until they are valid again.
@@ -62,6 +70,11 @@ class Job(models.Model):
         if self.trigger == self.Trigger.CRON:
             return Cron(self.cron, self.zone)
         return None
+
+    @property
+    def catch_up(self) -> CatchUp:
+        mode: Literal["latest", "every"] = "every" if self.catch_up_mode == "every" else "latest"
+        return CatchUp(mode, self.catch_up_window_seconds, self.catch_up_per_turn)
 
     @property
     def in_words(self) -> str:
@@ -114,37 +127,3 @@ class JobCursor(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job}{f' ({self.scope})' if self.scope else ''}"
-
-
-class JobWorker(models.Model):
-    """One `manage.py runworker` process: where it runs, its last heartbeat, how it ended."""
-
-    class Ending(models.TextChoices):
-        CLEAN = "clean", "ended"
-        CRASHED = "crashed", "crashed"
-
-    is_station_wide = True
-
-    name = models.CharField(max_length=120)  # "studio-a pid 4711"
-    # Machine, boot and process namespace, with the start time of the process: enough to prove that it is dead.
-    place = models.CharField(max_length=120)
-    pid = models.PositiveIntegerField()
-    pid_started = models.CharField(max_length=20)
-    heavy_slots = models.PositiveSmallIntegerField()
-    light_slots = models.PositiveSmallIntegerField()
-    only_jobs = models.JSONField(default=list)
-    started_at = models.DateTimeField()
-    heartbeat_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True)
-    ending = models.CharField(max_length=8, blank=True, choices=Ending.choices)
-    runs_done = models.BigIntegerField(default=0)
-
-    class Meta:
-        ordering = ["-started_at", "-id"]
-        indexes = [
-            # The sweep reads the job workers that should be alive.
-            models.Index(fields=["heartbeat_at"], condition=Q(ended_at=None), name="jobworker_alive")
-        ]
-
-    def __str__(self) -> str:
-        return self.name

@@ -96,6 +96,8 @@ class Run(Machine):
     turn = models.BigIntegerField(default=0)
     key = models.CharField(max_length=120, blank=True)
     payload = models.JSONField(null=True)
+    # Job workers with this word (payloads.reader) could not read the payload: the run waits for others.
+    unreadable_by = models.CharField(max_length=16, blank=True)
 
     attempt = models.PositiveIntegerField(default=0)
     # Attempts that do not count any more, because staff retried the run or its job worker was stopped.

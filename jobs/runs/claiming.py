@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from jobs.definitions.job_decorator import JobSpec
+from jobs.definitions.payloads import reader
 from jobs.models import Job, Run
 from station.clock import database_now
 from station.database.prepared_sql import fetch_prepared
@@ -23,6 +24,8 @@ from station.database.prepared_sql import fetch_prepared
 State = Run.State
 # Reads this many times more candidates than wanted, because other job workers claim at the same time.
 SPARE = 2
+# Claims of one exclusive job, while other job workers claim runs of the same scopes.
+TRIES = 3
 # Every claim under JOB_FLEET_LIMIT holds this advisory lock. If its holder freezes, the other claims fail and are
 # repeated instead of waiting without a limit.
 FLEET_LOCK = 0x41_4952_4A4F_4253
@@ -33,26 +36,27 @@ LOOK = f"""
     SELECT now,
     LEAST((SELECT min(run_at) FROM jobs_run WHERE state = '{State.SCHEDULED}'),
           (SELECT min(run_at) FROM jobs_run WHERE state = '{State.RETRY}')),
-    (SELECT min(run_at) FROM jobs_run WHERE state = '{State.QUEUED}' AND run_at > now),
+    (SELECT min(run_at) FROM jobs_run WHERE state = '{State.QUEUED}' AND run_at > LEAST(now, %(claimed)s::timestamptz)),
     ARRAY(SELECT j.id FROM jobs_job j WHERE j.id = ANY(%(counted)s::bigint[]) AND EXISTS (
         SELECT FROM jobs_run r WHERE r.job_id = j.id AND r.state = '{State.QUEUED}'))
     FROM clock"""  # noqa: S608  (our own states)
 # The next runs of each job in order (of an exclusive job only in scopes with no running run); jobs take turns.
 CANDIDATES = f"""
     SELECT c.id, w.job_id, c.scope, w.exclusive
-    FROM unnest(%(jobs)s::bigint[], %(exclusive)s::boolean[]) AS w (job_id, exclusive)
+    FROM unnest(%(jobs)s::bigint[], %(exclusive)s::boolean[], %(readers)s::text[]) AS w (job_id, exclusive, reader)
     JOIN jobs_job j ON j.id = w.job_id
     CROSS JOIN LATERAL (
         SELECT r.*, row_number() OVER (ORDER BY r.priority DESC, r.turn, r.id) AS place FROM (
             (SELECT id, scope, priority, turn FROM jobs_run q
              WHERE q.job_id = w.job_id AND q.state = '{State.QUEUED}' AND q.run_at <= %(now)s AND NOT j.is_paused
+             AND q.unreadable_by <> w.reader
              AND (NOT w.exclusive OR NOT EXISTS (SELECT FROM jobs_run o
                   WHERE o.job_id = q.job_id AND o.scope = q.scope AND o.state = '{State.RUNNING}'))
              ORDER BY priority DESC, turn, id LIMIT %(limit)s::int)
             UNION ALL
             (SELECT id, scope, priority, turn FROM jobs_run q
              WHERE q.job_id = w.job_id AND q.state = '{State.QUEUED}' AND q.run_at <= %(now)s
-             AND q.trigger = '{Run.Trigger.MANUAL}' AND j.is_paused
+             AND q.trigger = '{Run.Trigger.MANUAL}' AND j.is_paused AND q.unreadable_by <> w.reader
              AND (NOT w.exclusive OR NOT EXISTS (SELECT FROM jobs_run o
                   WHERE o.job_id = q.job_id AND o.scope = q.scope AND o.state = '{State.RUNNING}'))
              LIMIT %(limit)s::int)) AS r) AS c
@@ -78,7 +82,7 @@ class Look:
     """The result of a poll, read once per turn."""
 
     now: datetime
-    # When the first waiting run is due, and when the first promoted run that is not due yet is.
+    # When the first waiting run is due, and the first promoted run that was not due at the last claim.
     waits_until: datetime | None
     instant: datetime | None
     # Jobs with a limit that have queued runs.
@@ -116,8 +120,12 @@ class Claimant:
     name: str
 
 
-def look(counted: Collection[int]) -> Look:
-    [row] = fetch_prepared(LOOK, {"counted": list(counted)})
+def look(counted: Collection[int], claimed_at: datetime) -> Look:
+    """What is next, for a job worker that has claimed everything due at `claimed_at`.
+
+    J-26: the answer begins at that time, not at the time of this question, or a run due in between would be in neither.
+    """
+    [row] = fetch_prepared(LOOK, {"counted": list(counted), "claimed": claimed_at})
     return Look(row[0], row[1], row[2], tuple(row[3]))
 
 
@@ -155,15 +163,18 @@ def _claim_one_by_one(
     """Runs claimed so far are returned even if a later claim fails."""
     claimed: list[Claimed] = []
     for job in jobs:
-        try:
-            if len(claimed) < room:
+        for _ in range(TRIES):
+            if len(claimed) >= room:
+                return claimed
+            try:
                 claimed += claim_counted(job, specs[job], room - len(claimed), who, now)
-        except IntegrityError:
-            continue  # another job worker was faster in that scope; the next poll tries again
-        except DatabaseError:
-            if not claimed:
-                raise
-            break
+                break
+            except IntegrityError:
+                continue  # another job worker was faster in one scope: the next try sees its run and takes the others
+            except DatabaseError:
+                if not claimed:
+                    raise
+                return claimed
     return claimed
 
 
@@ -186,8 +197,14 @@ def claim_counted(job: int, spec: JobSpec, room: int, who: Claimant, now: dateti
 
 def _candidates(jobs: Sequence[int], specs: Mapping[int, JobSpec], limit: int, now: datetime) -> list[int]:
     """In the order in which they are claimed; of an exclusive scope only the first."""
-    exclusive = [specs[job].is_exclusive for job in jobs]
-    rows = fetch_prepared(CANDIDATES, {"jobs": list(jobs), "exclusive": exclusive, "limit": limit, "now": now})
+    values = {
+        "jobs": list(jobs),
+        "exclusive": [specs[job].is_exclusive for job in jobs],
+        "readers": [reader(specs[job].payload) for job in jobs],
+        "limit": limit,
+        "now": now,
+    }
+    rows = fetch_prepared(CANDIDATES, values)
     chosen, scopes = [], set()
     for pk, job_id, scope, is_exclusive in rows:
         if not is_exclusive or (job_id, scope) not in scopes:

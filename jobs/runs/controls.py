@@ -32,6 +32,10 @@ def run_now(job: Job, *, now: datetime, by: str, scope: str | None = None, paylo
     details = {"runs": [run.pk for run in runs]}
     if len(scopes) == 1:
         return done(f"Run {runs[0].pk} of {job} is queued.", target=runs[0], details=details)
+    left = len(scopes) - SCOPES_BY_HAND
+    if left > 0:
+        words = "1 more scope was" if left == 1 else f"{left} more scopes were"
+        not_queued.insert(0, f"{words} left out: at most {SCOPES_BY_HAND} at once.")
     text = " ".join([f"{len(runs)} runs of {job} are queued.", *not_queued[:3]])
     return done(text, details=details, needs_attention=bool(not_queued))
 

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from jobs.definitions.run_context import plain
 from jobs.models import Run
 from jobs.runs.claiming import Claimed
-from station.database.notify import wake_workers
+from station.database.notify import RUNS_CHANNEL, wake_workers
 from station.redaction import redact
 from station.states import SCHEDULER
 
@@ -26,9 +26,11 @@ ERROR_LENGTH = 4000
 ORPHANED_UNTIL_POISON = 3
 # It is not known how far the attempt got: only a reentrant job is tried again (J-07).
 UNKNOWN_END = {Fault.STALE_TIMEOUT, Fault.WORKER_CRASHED, Fault.WORKER_STOPPED, Fault.HANDLER_CRASH, Fault.RUN_TIMEOUT}
+# The job worker failed, not the work: it costs the run no attempt (J-28).
+FREE = {Fault.WORKER_STOPPED, Fault.WORKER_CRASHED}
 FINAL = {Fault.BAD_PAYLOAD, Fault.POISON, Fault.HOPELESS}
 # Wakes idle job workers when a job with a limit has room again and more of its runs are queued.
-WAKE = f"""SELECT pg_notify('airlock_runs', '') WHERE EXISTS (
+WAKE = f"""SELECT pg_notify('{RUNS_CHANNEL}', '') WHERE EXISTS (
               SELECT FROM jobs_run WHERE job_id = ANY(%s) AND state = '{State.QUEUED}')"""  # noqa: S608  (our own states)
 
 # Columns that write_end sets.
@@ -39,6 +41,7 @@ END_CHANGES = {
     "error": "%(text)s",
     "errors": "%(errors)s",
     "orphaned_times": "%(orphaned)s",
+    "unreadable_by": "%(unreadable_by)s",
     "finished_at": "%(finished)s",
     "token": "NULL",
     "leased_until_at": "NULL",
@@ -66,6 +69,9 @@ class Ending:
     guard: str = "true"  # SQL; may name %(lease)s
     lease: datetime | None = None
     skip_locked: bool = False
+    # The payload cannot be read yet: the run waits, and job workers with this word leave it to others.
+    is_unread: bool = False
+    unreadable_by: str = ""
 
 
 def succeed(runs: Sequence[Claimed], results: Sequence[Any], *, now: datetime, by: str) -> set[int]:
@@ -105,9 +111,8 @@ def write_verdict(
     `how`: the other fields of Ending.
     """
     ending = Ending(failure, run, backoff, now, **how)
-    # Stopping a job worker does not cost the run an attempt.
-    left = run.attempts_left or (1 if failure.code == Fault.WORKER_STOPPED else 0)
-    to = verdict(failure.code, attempts_left=left, is_reentrant=run.is_reentrant)
+    left = run.attempts_left or int(failure.code in FREE)
+    to = State.RETRY if ending.is_unread else verdict(failure.code, attempts_left=left, is_reentrant=run.is_reentrant)
     if to != State.RETRY:
         return to if write_end(pk, token, to, ending) else None
     if write_end(pk, token, to, ending, "cancel_requested_at IS NULL"):
@@ -144,13 +149,14 @@ def write_end(pk: int, token: UUID | None, to: str, ending: Ending, condition: s
         changes=END_CHANGES,
         values={
             "token": token,
-            "forgiven": int(code == Fault.WORKER_STOPPED and to == State.RETRY),
+            "forgiven": int((code in FREE or ending.is_unread) and to == State.RETRY),
             "lease": ending.lease,
             "run_at": now + ending.backoff if to == State.RETRY else run.run_at,
             "code": code,
             "text": text,
             "errors": Jsonb([*run.errors, error][-ERRORS_KEPT:]),
             "orphaned": ending.orphaned_times,
+            "unreadable_by": ending.unreadable_by,
             "finished": None if to == State.RETRY else now,
         },
     )

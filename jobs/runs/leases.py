@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs.models import Run
+from station.database.notify import CHANNEL
 
 # A row that is locked by another session is neither renewed nor lost: the next heartbeat tries again.
 RENEW = f"""
@@ -23,6 +24,10 @@ RENEW = f"""
     FROM mine m LEFT JOIN jobs_run r ON r.id = m.id"""  # noqa: S608  (our own states)
 ALIVE = """UPDATE jobs_jobworker SET heartbeat_at = clock_timestamp(), runs_done = %(done)s, ended_at = NULL,
            ending = '' WHERE id = %(ref)s"""
+
+
+# The leader passes over the runs every second while it knows of a running one.
+WATCH = f"SELECT pg_notify('{CHANNEL}', '')"
 
 
 @dataclass(frozen=True)
@@ -57,3 +62,8 @@ def renew(connection: Any, held: Mapping[UUID, Held]) -> Beat:
 
 def show_alive(connection: Any, ref: int, done: int) -> None:
     connection.execute(ALIVE, {"ref": ref, "done": done})
+
+
+def ask_leader_to_watch(connection: Any) -> None:
+    """Called at the first heartbeat of a run: it takes longer, so the leader must notice if this process dies."""
+    connection.execute(WATCH)

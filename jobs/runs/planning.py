@@ -5,15 +5,14 @@ makes the runs (J-24), and a run's job, scope and planned time are unique, so th
 """
 
 import logging
-import time
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from jobs.definitions import fire_times, registration
-from jobs.definitions.job_decorator import CatchUp, registry
 from jobs.models import Job, JobCursor, Run
+from jobs.runs import declarations, process_records
 from jobs.runs.queue import Order, insert
 from station.leader_term import Term
 
@@ -22,7 +21,6 @@ logger = logging.getLogger(__name__)
 CHUNK = 2000
 GROUPS_PER_TURN = 50
 FIRES_AHEAD = 200
-SCOPES_SECONDS = 60.0
 DUE_SQL = f"""
     SELECT min((SELECT min(c.next_at) FROM jobs_jobcursor c WHERE c.job_id = j.id AND c.is_active))
            - interval '{settings.JOB_PLAN_AHEAD_SECONDS} s'
@@ -37,19 +35,14 @@ ADVANCE = """
     FROM due WHERE c.id = due.id RETURNING c.scope"""
 
 
-class Synced:
-    """Which version of the declared jobs the rows mirror, and when scopes were last read (monotonic)."""
-
-    def __init__(self) -> None:
-        self.version = -1
-        self.scopes_read_at = 0.0
-
-
 def step(term: Term, now: datetime) -> datetime | None:
     """Make the runs that are due within the next seconds. Returns when the next ones have to be made."""
-    _sync_if_needed(term.memory(Synced), now)
+    synced = term.memory(declarations.Synced)
+    if synced.is_due:  # on taking the lead, every minute, and when this process declares another job
+        process_records.tell_scheduler(now)
+        declarations.sync(now, synced)
     ahead = timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
-    jobs = {job.pk: job for job in Job.objects.planned() if job.name in registry.jobs}
+    jobs = {job.pk: job for job in Job.objects.planned()}
     active = JobCursor.objects.filter(job__in=jobs, is_active=True).order_by("next_at")
     due = active.filter(next_at__lte=now + ahead).values_list("job_id", "next_at").distinct()
     for job_id, next_at in list(due[:GROUPS_PER_TURN]):
@@ -61,37 +54,16 @@ def step(term: Term, now: datetime) -> datetime | None:
             logger.exception("A job could not be planned. job=%s", jobs[job_id].name)
             registration.note_trouble(jobs[job_id], error, now, is_plannable=False)
     first = active.filter(job__is_plannable=True).values_list("next_at", flat=True).first()
-    moments = [first - ahead] if first else []
-    if _needs_looks():
-        moments.append(now + timedelta(seconds=SCOPES_SECONDS))
-    return min(moments, default=None)
-
-
-def _needs_looks() -> bool:
-    return any(spec.scopes for spec in registry.jobs.values()) or Job.objects.exclude(plan_error="").exists()
-
-
-def _sync_if_needed(synced: Synced, now: datetime) -> None:
-    """Mirror the declared jobs when they change. Every minute, read scopes again and retry jobs with a plan error."""
-    version = registry.version
-    if synced.version != version:
-        registration.sync(now)
-        synced.version, synced.scopes_read_at = version, time.monotonic()
-    elif time.monotonic() - synced.scopes_read_at >= SCOPES_SECONDS:
-        synced.scopes_read_at = time.monotonic()
-        for job in Job.objects.filter(is_declared=True, is_paused=False).exclude(trigger=Job.Trigger.QUEUE):
-            spec = registry.get(job.name)
-            if spec is not None and (spec.scopes or job.plan_error):
-                registration.place(job, now)
+    wait = timedelta(seconds=1.0 if synced.is_due else declarations.SYNC_SECONDS)
+    return min(now + wait, first - ahead) if first else now + wait
 
 
 def plan(job: Job, next_at: datetime, now: datetime, horizon: datetime) -> int:
     """Make the runs of all scopes of one job whose cursor is at `next_at`. Returns how many were made."""
-    spec = registry.get(job.name)
     when = job.when
-    if spec is None or when is None:
+    if when is None:
         return 0
-    fires, following = choose(when, spec.catch_up, next_at, now, horizon)
+    fires, following = choose(when, job.catch_up, next_at, now, horizon)
     made = 0
     while True:
         with transaction.atomic():
@@ -113,7 +85,7 @@ def _advance(job: Job, old: datetime, new: datetime | None) -> list[str]:
 
 
 def choose(
-    when: fire_times.When, catch_up: CatchUp, next_at: datetime, now: datetime, horizon: datetime
+    when: fire_times.When, catch_up: fire_times.CatchUp, next_at: datetime, now: datetime, horizon: datetime
 ) -> tuple[list[datetime], datetime | None]:
     """The fire times up to the horizon to make runs for, and the cursor's next position (J-05)."""
     fires: list[datetime] = []

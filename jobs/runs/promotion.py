@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from jobs.models import Run
+from jobs.runs import queue
 from station.database.prepared_sql import fetch_prepared
 from station.states import sql_list
 
@@ -67,11 +68,4 @@ def promote(now: datetime, until: datetime, latest_only: Collection[int] = ()) -
 def _supersede(jobs: set[int], scopes: set[str], now: datetime) -> None:
     pks = [row[0] for row in fetch_prepared(SUPERSEDED, {"jobs": list(jobs), "scopes": list(scopes), "now": now})]
     if pks:
-        note = "replaced by a later run before it started"
-        changes = {
-            "finished_at": "%(_now)s",
-            "error_code": f"'{Run.Fault.CANCELLED}'",
-            "error": "%(_note)s::text",
-            "cancel_reason": "%(_note)s::text",
-        }
-        Run.move_rows(pks, State.QUEUED, State.CANCELLED, now=now, note=note, changes=changes, at_most=len(pks))
+        queue.cancel_waiting(pks, State.QUEUED, "replaced by a later run before it started", now=now, skip_locked=True)

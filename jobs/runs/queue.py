@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from psycopg.types.json import Jsonb
 
 from jobs.definitions import fire_times
 from jobs.definitions.job_decorator import JobSpec, registry
 from jobs.definitions.payloads import dump
-from jobs.definitions.registration import upsert
+from jobs.definitions.registration import row_of
 from jobs.models import Job, Run
 from station.actions import Refusal
 from station.clock import database_now, is_pretended
@@ -75,11 +75,11 @@ INSERT = f"""
         INSERT INTO jobs_run (job_id, scope, payload, run_at, planned_at, key, owner, project_id, trigger,
             priority, turn, state, state_since_at, created_at, requested_by, is_exclusive, is_reentrant,
             attempts_allowed, attempt, attempts_forgiven, worker_name, orphaned_times, cancel_reason,
-            progress_text, error_code, error, errors)
+            progress_text, error_code, error, unreadable_by, errors)
         SELECT %(job)s, o.scope, o.payload, o.run_at, o.planned_at, o.key, o.owner, o.project_id, %(trigger)s,
             %(priority)s, b.turn + row_number() OVER (PARTITION BY o.scope ORDER BY o.number) - 1,
             CASE WHEN o.run_at <= %(now)s THEN '{State.QUEUED}' ELSE '{State.SCHEDULED}' END, %(now)s, %(now)s, %(by)s,
-            %(exclusive)s, %(reentrant)s, %(attempts)s, 0, 0, '', 0, '', '', '', '', '[]'
+            %(exclusive)s, %(reentrant)s, %(attempts)s, 0, 0, '', 0, '', '', '', '', '', '[]'
         FROM orders o JOIN bases b USING (scope) ORDER BY o.number
         ON CONFLICT DO NOTHING
         RETURNING id, state),
@@ -99,13 +99,7 @@ def spec_of(name: str) -> JobSpec:
 
 def job_row(name: str) -> Job:
     """The row of a declared job; created if it does not exist yet."""
-    spec = spec_of(name)
-    return Job.objects.filter(name=name).first() or upsert(spec)
-
-
-def job_id(name: str) -> int:
-    found = Job.objects.filter(name=name).values_list("pk", flat=True).first()
-    return found if found is not None else upsert(spec_of(name)).pk
+    return row_of(spec_of(name))
 
 
 def enqueue(  # noqa: PLR0913  one keyword for each column a caller may set
@@ -136,6 +130,7 @@ def enqueue(  # noqa: PLR0913  one keyword for each column a caller may set
 
 def enqueue_many(name: str, orders: Sequence[Order], *, priority: int = 0, by: str = "") -> list[int]:
     """Queue many runs of one job in one statement. Returns the ids of the new runs."""
+    spec_of(name)
     return insert(name, orders, trigger=Run.Trigger.QUEUE, priority=priority, by=by)
 
 
@@ -150,13 +145,15 @@ def insert(
     now: datetime | None = None,
 ) -> list[int]:
     """The only function that creates runs. Orders whose planned time or key already has a run are left out."""
-    spec = spec_of(name)
-    payloads = [dump(order.payload, spec.payload) for order in orders]
+    spec = registry.get(name)
+    job = Job.objects.filter(name=name).first() or row_of(spec_of(name))
+    rules = spec or job  # the planner makes runs of jobs that only other processes have in their code
+    payloads = [dump(order.payload, spec.payload if spec else None) for order in orders]
     now = now or database_now()
     soon = now + timedelta(seconds=settings.JOB_WORKER_TICK_SECONDS + 5)
     values: dict[str, Any] = {
         "is_soon": not is_pretended() and any(order.run_at is None or order.run_at <= soon for order in orders),
-        "job": job_id(name),
+        "job": job.pk,
         "scopes": [order.scope for order in orders],
         "payloads": [None if payload is None else Jsonb(payload) for payload in payloads],
         "run_ats": [order.run_at or now for order in orders],
@@ -169,9 +166,9 @@ def insert(
         "now": now,
         "by": by,
         "note": note,
-        "exclusive": spec.is_exclusive,
-        "reentrant": spec.is_reentrant,
-        "attempts": spec.attempts,
+        "exclusive": rules.is_exclusive,
+        "reentrant": rules.is_reentrant,
+        "attempts": rules.attempts,
     }
     with connection.cursor() as cursor:
         cursor.execute(INSERT, values)
@@ -248,6 +245,17 @@ def cancel(run: Run, *, by: str, reason: str = "") -> bool:
     return False
 
 
+def cancel_waiting(pks: Sequence[int], state: str, reason: str, *, now: datetime, skip_locked: bool = False) -> None:
+    """Cancel many runs that wait in this state, in one statement."""
+    changes = {
+        "finished_at": "%(_now)s",
+        "error_code": f"'{Run.Fault.CANCELLED}'",
+        "error": "%(_note)s::text",
+        "cancel_reason": "%(_note)s::text",
+    }
+    Run.move_rows(pks, state, State.CANCELLED, now=now, note=reason, changes=changes, skip_locked=skip_locked)
+
+
 def cancel_of(owner: str, *, by: str, reason: str) -> int:
     """J-25: cancel all live runs of a deleted object. Returns how many."""
     return sum(cancel(run, by=by, reason=reason) for run in Run.objects.live().filter(owner=owner))
@@ -258,22 +266,24 @@ def retry(run: Run, *, by: str) -> bool:
     if not run.may_move(State.QUEUED):
         return False
     now = database_now()
-    if run.key and Run.objects.live().filter(job_id=run.job_id, key=run.key).exclude(pk=run.pk).exists():
+    try:
+        with transaction.atomic():
+            moved = run.move(
+                State.QUEUED,
+                now=now,
+                by=by,
+                note="retried by hand",
+                run_at=now,
+                attempts_forgiven=run.attempt,
+                orphaned_times=0,
+                cancel_requested_at=None,
+                cancel_reason="",
+                finished_at=None,
+                token=None,
+                unreadable_by="",
+            )
+            if moved:
+                wake_workers()
+    except IntegrityError:
         return False  # another live run has the same key
-    with transaction.atomic():
-        moved = run.move(
-            State.QUEUED,
-            now=now,
-            by=by,
-            note="retried by hand",
-            run_at=now,
-            attempts_forgiven=run.attempt,
-            orphaned_times=0,
-            cancel_requested_at=None,
-            cancel_reason="",
-            finished_at=None,
-            token=None,
-        )
-        if moved:
-            wake_workers()
     return moved

@@ -1,21 +1,21 @@
-"""The job that deletes old finished runs and the records of ended job workers (J-22)."""
+"""The job that deletes old finished runs and the records of ended processes (J-22)."""
 
 from datetime import timedelta
 from typing import Any
 
 from jobs.definitions.job_decorator import MINOR, Keep, every, job, registry
 from jobs.definitions.run_context import RunContext
-from jobs.models import Job, JobWorker, Run
+from jobs.models import Job, JobWorker, Run, Scheduler
 from station.clock import database_now
 
 State = Run.State
 BATCH = 1000
-WORKERS_KEPT = timedelta(days=14)
+PROCESSES_KEPT = timedelta(days=14)
 
 
 @job("runs.retention", when=every(3600, delay_seconds=90), timeout_seconds=600, keep=MINOR)
 def delete_old_runs(run: RunContext) -> dict[str, Any]:
-    """Delete old finished runs and the records of ended job workers, in small batches."""
+    """Delete old finished runs and the records of ended processes, in small batches."""
     deleted = {}
     jobs = list(Job.objects.all())
     for number, row in enumerate(jobs):
@@ -24,7 +24,9 @@ def delete_old_runs(run: RunContext) -> dict[str, Any]:
         if count:
             deleted[row.name] = count
         run.report(100 * (number + 1) / len(jobs), f"{row.name}: {count} deleted")
-    JobWorker.objects.filter(ended_at__lt=database_now() - WORKERS_KEPT).delete()
+    old = database_now() - PROCESSES_KEPT
+    JobWorker.objects.filter(ended_at__lt=old).delete()
+    Scheduler.objects.filter(heartbeat_at__lt=old).delete()
     return deleted
 
 

@@ -1,8 +1,8 @@
 """The leader's step that rescues runs: expired leases, exceeded hard limits, dead job workers.
 
 A dead job worker on this machine is recognised by its process, and its runs are rescued at once. One on another machine
-is considered dead when its leases expire. A reentrant run is tried again, others fail (J-07). A run whose job worker
-dies three times in a row is poison and is not tried again (J-15).
+is considered dead when its leases expire. A reentrant run goes on at once and keeps its attempts (J-28), others fail
+(J-07). A run whose job worker dies three times in a row is poison and is not tried again (J-15).
 """
 
 import logging
@@ -14,9 +14,11 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from jobs.definitions.job_decorator import registry
 from jobs.models import Job, JobWorker, Run
-from jobs.runs import promotion, worker_records
+from jobs.runs import process_records, promotion
 from jobs.runs.finishing import ORPHANED_UNTIL_POISON, Failure, write_verdict
-from station.alerts import raise_alert, resolve_alert
+from jobs.runs.untaken import tell_of_untaken_runs
+from station.alerts import raise_alert
+from station.database.locks import free_rows
 from station.database.notify import wake_workers
 from station.leader_term import Term
 from station.models.alert import Severity
@@ -25,13 +27,18 @@ logger = logging.getLogger(__name__)
 
 State, Fault = Run.State, Run.Fault
 PER_PASS = 500
-LOOK = timedelta(seconds=5)
-PATIENCE = timedelta(seconds=30)
-WORKER_SILENCE = timedelta(seconds=90)
-NOBODY_AFTER = timedelta(seconds=60)
-NO_WORKER = "no_job_worker"
+# A pass every second while runs are running, otherwise this often.
+LOOK = timedelta(seconds=1)
+IDLE = timedelta(seconds=30)
+# A live job worker renews its leases within this time after the database is back.
+PATIENCE_SECONDS = 6.0
+# A pass that comes this much later than planned, or a clock that jumps this far.
+LATE_SECONDS = 3.0
+TELL_SECONDS = 10.0
+# One heartbeat renews the job worker's record and its leases. If only the record is newer, the job worker lives.
+LATE_BEAT = timedelta(seconds=1)
 WHY = {
-    Fault.WORKER_CRASHED: "the job worker died during the run",
+    Fault.WORKER_CRASHED: "the job worker died, or was cut off, during the run",
     Fault.STALE_TIMEOUT: "the job worker stopped responding, or did not end the run in time",
     Fault.POISON: "the job worker died three times in a row during this run; it is not tried again",
 }
@@ -47,46 +54,66 @@ DUE_SQL = f"""SELECT LEAST(
 
 def step(term: Term, now: datetime) -> datetime | None:
     """Record dead job workers, rescue their runs, and promote runs that no job worker promoted."""
-    is_patient = term.memory(Patience).holds(now)
+    patience = term.memory(Patience)
+    is_patient = patience.holds(now)
     rescued = bury(now, by_silence=not is_patient)
     rescued += 0 if is_patient else rescue_stale(now)
     if Run.objects.waiting(now - timedelta(seconds=2)).exists():
         rescued += promotion.promote(now, now, latest_only())
     if rescued:
         wake_workers()
-    _tell_if_nobody_works(now)
+    if patience.may_tell():
+        tell_of_untaken_runs(now)
+    wait = _wait()
+    patience.promise(wait)
+    return None if wait is None else now + wait
+
+
+def _wait() -> timedelta | None:
+    """How long until the next pass is needed."""
     if Run.objects.filter(state=State.RUNNING).exists():
-        return now + LOOK
+        return LOOK
     is_anything_waiting = Run.objects.filter(state__in=[State.QUEUED, *Run.WAITING]).exists()
-    return now + PATIENCE if is_anything_waiting or JobWorker.objects.filter(ended_at=None).exists() else None
+    return IDLE if is_anything_waiting or JobWorker.objects.filter(ended_at=None).exists() else None
 
 
 class Patience:
-    """After a pause of this process, or a change of the clock, leases may have expired without a dead job worker.
+    """After an outage of the database, or a change of its clock, leases have expired without a dead job worker.
 
-    Every job worker then gets time for a heartbeat; only those proven dead are given up at once.
+    A pass that comes late is the sign of it. Every job worker then gets time for a heartbeat; only those proven dead
+    are given up at once.
     """
 
     def __init__(self) -> None:
         self._last: tuple[datetime, float] | None = None
+        self._promised = float("-inf")
         self._until = 0.0
+        self._told = float("-inf")
 
     def holds(self, now: datetime) -> bool:
         moment = time.monotonic()
         before, self._last = self._last, (now, moment)
-        is_first = before is None or moment - before[1] > 2 * PATIENCE.total_seconds()
-        is_set = (
-            before is not None and abs((now - before[0]).total_seconds() - (moment - before[1])) > LOOK.total_seconds()
-        )
-        if is_first or is_set:
-            self._until = moment + PATIENCE.total_seconds()
+        is_late = moment > self._promised + LATE_SECONDS
+        is_set = before is not None and abs((now - before[0]).total_seconds() - (moment - before[1])) > LATE_SECONDS
+        if is_late or is_set:
+            self._until = moment + PATIENCE_SECONDS
         return moment < self._until
+
+    def promise(self, wait: timedelta | None) -> None:
+        self._promised = float("inf") if wait is None else time.monotonic() + wait.total_seconds()
+
+    def may_tell(self) -> bool:
+        """The alerts need not be checked in every pass."""
+        is_due = time.monotonic() - self._told >= TELL_SECONDS
+        if is_due:
+            self._told = time.monotonic()
+        return is_due
 
 
 def latest_only() -> list[int]:
     """Ids of the jobs that catch up only the latest planned run."""
-    names = [name for name, spec in registry.jobs.items() if spec.when and spec.catch_up.mode == "latest"]
-    return list(Job.objects.filter(name__in=names).values_list("pk", flat=True))
+    planned = Job.objects.exclude(trigger=Job.Trigger.QUEUE)
+    return list(planned.filter(catch_up_mode="latest").values_list("pk", flat=True))
 
 
 def bury(now: datetime, *, by_silence: bool = True) -> int:
@@ -96,8 +123,8 @@ def bury(now: datetime, *, by_silence: bool = True) -> int:
     """
     count = 0
     for worker in JobWorker.objects.filter(ended_at=None):
-        is_proven = worker_records.is_dead_here(worker)
-        is_dead = is_proven or (by_silence and now - worker.heartbeat_at > WORKER_SILENCE)
+        is_proven = process_records.is_dead_here(worker)
+        is_dead = is_proven or (by_silence and now - worker.heartbeat_at > process_records.WORKER_SILENCE)
         if not is_dead or not _bury_one(worker, now):
             continue
         count += 1
@@ -107,9 +134,11 @@ def bury(now: datetime, *, by_silence: bool = True) -> int:
 
 
 def _bury_one(worker: JobWorker, now: datetime) -> bool:
-    rows = JobWorker.objects.filter(pk=worker.pk, ended_at=None, heartbeat_at=worker.heartbeat_at)
-    if not rows.update(ended_at=now, ending=JobWorker.Ending.CRASHED):
-        return False
+    with transaction.atomic():
+        free = free_rows(JobWorker, [worker.pk])
+        rows = JobWorker.objects.filter(pk__in=free, ended_at=None, heartbeat_at=worker.heartbeat_at)
+        if not rows.update(ended_at=now, ending=JobWorker.Ending.CRASHED):
+            return False
     logger.error("A job worker died. worker=%s", worker.name)
     raise_alert(
         f"job_worker:{worker.place}",
@@ -125,11 +154,19 @@ def _bury_one(worker: JobWorker, now: datetime) -> bool:
 def rescue_stale(now: datetime) -> int:
     """J-12, J-13: rescue runs whose lease has expired or is unreadable, or that exceed the hard limit; oldest first."""
     count = 0
-    for run in Run.objects.stale(now)[:PER_PASS]:
+    for run in Run.objects.stale(now).select_related("job")[:PER_PASS]:
         worker = JobWorker.objects.filter(pk=run.worker_ref or 0).first()
-        is_alive = worker is not None and worker.ended_at is None and not worker_records.is_dead_here(worker)
-        count += orphan(run, Fault.STALE_TIMEOUT if is_alive else Fault.WORKER_CRASHED, now)
+        count += orphan(run, Fault.STALE_TIMEOUT if _is_responsible(run, worker) else Fault.WORKER_CRASHED, now)
     return count
+
+
+def _is_responsible(run: Run, worker: JobWorker | None) -> bool:
+    """The job worker lives and lost the run by itself: its process runs here, or it still sends heartbeats."""
+    if worker is None or worker.ended_at is not None or process_records.is_dead_here(worker):
+        return False
+    if process_records.is_here(worker) or run.heartbeat_at is None:
+        return True
+    return worker.heartbeat_at - run.heartbeat_at > LATE_BEAT
 
 
 def orphan(run: Run, code: str, now: datetime) -> bool:
@@ -139,6 +176,8 @@ def orphan(run: Run, code: str, now: datetime) -> bool:
         code = Fault.POISON
     spec = registry.get(run.job.name)
     backoff = spec.backoff(run.attempt) if spec else timedelta(seconds=settings.JOB_PLAN_AHEAD_SECONDS)
+    if times == 1:
+        backoff = timedelta(0)  # most probably the run has nothing to do with the crash
     failure = Failure(code, WHY[Fault(code)] + (f" ({run.worker_name})" if run.worker_name else ""))
     # Only if the claim is still the same; a heartbeat that arrives now saves the run.
     guard = "leased_until_at = %(lease)s::timestamptz" if run.leased_until_at else "leased_until_at IS NULL"
@@ -162,20 +201,3 @@ def orphan(run: Run, code: str, now: datetime) -> bool:
     except Exception:  # the next pass tries this run again
         logger.exception("A run could not be rescued. run=%s", run.pk)
         return False
-
-
-def _tell_if_nobody_works(now: datetime) -> None:
-    """Alert when runs wait and no job worker is running: otherwise the work would silently not happen."""
-    if JobWorker.objects.filter(ended_at=None, heartbeat_at__gt=now - WORKER_SILENCE).exists():
-        resolve_alert(NO_WORKER, now=now, note="a job worker is running")
-        return
-    waiting = Run.objects.filter(state=State.QUEUED, run_at__lt=now - NOBODY_AFTER, job__is_paused=False)
-    count = waiting.count()
-    if count:
-        raise_alert(
-            NO_WORKER,
-            "No job worker is running, and runs are waiting",
-            now=now,
-            severity=Severity.CRITICAL,
-            text=f"{count} runs are waiting. Start a job worker: manage.py runworker",
-        )

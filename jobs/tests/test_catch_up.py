@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 import pytest
 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
-from jobs.definitions import registration
 from jobs.definitions.job_decorator import registry
 from jobs.models import Job, JobCursor, Run
-from jobs.runs import planning, promotion, sweeping
+from jobs.runs import declarations, planning, promotion, sweeping
 from jobs.runs.claiming import Claimed
 from jobs.runs.finishing import Failure
 from station.clock import database_now
@@ -24,7 +23,7 @@ ERROR = Failure(Run.Fault.HANDLER_ERROR, "the tape is torn")
 
 def away(name: str, hours: float, now: datetime) -> Job:
     """As if nothing had run for this many hours: the job's cursor is that far back, and no other job is due."""
-    registration.sync(now)
+    declarations.sync(now)
     row = Job.objects.get(name=name)
     when = row.when
     assert when is not None

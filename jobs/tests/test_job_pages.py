@@ -9,9 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
-from jobs.definitions import registration
 from jobs.models import Job, JobWorker, Run
-from jobs.runs import queue, sweeping
+from jobs.runs import declarations, queue, sweeping
 from jobs.runs.finishing import Failure
 from station.clock import database_now
 from station.models import AuditEntry, Project
@@ -35,7 +34,7 @@ def boss(admin_user: User) -> Client:
 
 @pytest.fixture
 def hourly() -> Job:
-    registration.sync(database_now())
+    declarations.sync(database_now())
     return Job.objects.get(name="test.crontab")
 
 
@@ -86,7 +85,7 @@ def test_the_times_of_a_job_can_be_changed_and_invalid_ones_are_refused_beside_t
     hourly.refresh_from_db()
     assert (hourly.every_seconds, hourly.is_customised) == (1800, True)
     assert hourly.cursors.get().next_at.minute in {0, 30}
-    registration.sync(database_now())
+    declarations.sync(database_now())
     hourly.refresh_from_db()
     assert hourly.every_seconds == 1800
 

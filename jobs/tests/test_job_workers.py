@@ -134,7 +134,7 @@ def test_a_frozen_job_worker_that_returns_learns_of_the_loss_and_its_result_is_i
 def test_a_database_outage_during_a_run_loses_nothing(how: str, tmp_path: Path, notes: Path) -> None:
     """J-09, J-16: an outage is not a lost lease; the result waits until it can be written."""
     log = tmp_path / "own.log"
-    with own_server(tmp_path / "own") as server:
+    with own_server() as server:
         own = {"DATABASE_URL": server.url, **ENVIRONMENT}
         assert manage("migrate", "-v0", **own).returncode == 0
         process = start_manage("runworker", log=log, **own)

@@ -14,7 +14,7 @@ from jobs.definitions.job_decorator import BadJob, by_cron, every, job, registry
 from jobs.definitions.payloads import BadPayload, dump, load
 from jobs.definitions.run_context import RunContext, RunStopped
 from jobs.models import Job, JobCursor, Run
-from jobs.runs import planning
+from jobs.runs import declarations, planning
 from station.clock import database_now
 from station.clock.cron import BadCron
 from station.clock.zones import UnknownZone
@@ -84,10 +84,10 @@ def test_a_job_gone_from_the_code_keeps_its_history_and_an_operators_pause_survi
     kept = Job.objects.get(name="test.kept")
     registration.pause(kept, now=database_now(), by="anna")
     Job.objects.filter(pk=kept.pk).update(every_seconds=120, is_customised=True)
-    registration.sync(database_now())
+    declarations.sync(database_now())
     registry.remove("test.gone")
 
-    registration.sync(database_now())
+    declarations.sync(database_now())
 
     gone.refresh_from_db()
     kept.refresh_from_db()
@@ -102,7 +102,7 @@ def test_each_scope_has_its_own_cursor_and_a_failing_provider_affects_only_its_j
     scopes = ["a", "b"]
     good = declare("test.scoped", when=every(60), scopes=lambda: scopes)
     bad = declare("test.provider", when=every(60), scopes=lambda: 1 / 0)
-    registration.sync(database_now())
+    declarations.sync(database_now())
     assert sorted(good.cursors.values_list("scope", flat=True)) == ["a", "b"]
     bad.refresh_from_db()
     assert "ZeroDivisionError" in bad.plan_error
@@ -127,7 +127,7 @@ def test_an_invalid_job_is_reported_on_its_row_and_the_others_continue(declare: 
     with pytest.raises(ValidationError):
         good.full_clean()
     now = database_now()
-    registration.sync(now)
+    declarations.sync(now)
     Job.objects.filter(pk=bad.pk).update(zone="Europe/Atlantis", is_customised=True)
     JobCursor.objects.filter(job__in=[bad, good]).update(next_at=now)
 
@@ -151,7 +151,7 @@ def test_a_repaired_job_is_planned_again_and_a_pause_or_a_provider_error_moves_n
 
     row = declare("test.mended", when=every(3600), scopes=scopes)
     now = database_now()
-    registration.sync(now)
+    declarations.sync(now)
     places = set(row.cursors.values_list("scope", "next_at"))
     broken[0] = True
     registration.place(row, now)
@@ -201,7 +201,7 @@ def test_cron_fires_once_in_the_repeated_hour_and_at_the_jump() -> None:
 @pytest.mark.parametrize("mode", ["latest", "every"])
 def test_missed_fire_times_are_caught_up_as_the_job_declares(mode: str) -> None:
     """J-05: only the latest; or every one within a window, oldest first, `per_turn` per turn."""
-    from jobs.definitions.job_decorator import CatchUp
+    from jobs.definitions.fire_times import CatchUp
 
     grid, now = every(3600), datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
     catch_up = CatchUp(mode, window_seconds=5 * 3600, per_turn=2)  # type: ignore[arg-type]

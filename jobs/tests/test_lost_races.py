@@ -10,8 +10,8 @@ from django.urls import reverse
 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from jobs.definitions import registration
-from jobs.models import Job, Run
-from jobs.runs import queue
+from jobs.models import Job, JobCursor, Run
+from jobs.runs import controls, declarations, queue
 from station.clock import database_now
 from station.models import AuditEntry
 
@@ -29,7 +29,7 @@ def boss(admin_user: User) -> Client:
 
 @pytest.fixture
 def job() -> Job:
-    registration.sync(database_now())
+    declarations.sync(database_now())
     return Job.objects.get(name="test.crontab")
 
 
@@ -108,3 +108,26 @@ def test_a_run_somebody_else_retried_first_is_not_claimed(
     assert AuditEntry.objects.get().result == "nothing"
     assert "queued" in page
     assert list(run.events.filter(new="queued", old="cancelled").values_list("by", flat=True)) == ["bert"]
+
+
+def test_a_retry_that_loses_to_a_new_run_with_the_same_key_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new run is queued after the check for it and before the move: the database refuses the second one."""
+    run = queue.enqueue("test.note", NOTE, key="one")
+    assert queue.cancel(run, by="bert")
+    first(Run, "move", lambda: queue.enqueue("test.note", NOTE, key="one"), monkeypatch)
+
+    outcome = controls.retry(run, by="boss")
+
+    assert (outcome.result, outcome.reason) == ("nothing", "another run with the same key is already live")
+    assert claimed() == []
+
+
+def test_run_now_says_how_many_scopes_it_left_out(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.cursors.all().delete()
+    JobCursor.objects.bulk_create(JobCursor(job=job, scope=name, next_at=database_now()) for name in "abc")
+    monkeypatch.setattr(controls, "SCOPES_BY_HAND", 2)
+
+    outcome = controls.run_now(job, by="boss")
+
+    assert (outcome.is_done, outcome.is_good) == (True, False)
+    assert outcome.text == "2 runs of test.crontab are queued. 1 more scope was left out: at most 2 at once."

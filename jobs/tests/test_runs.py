@@ -11,7 +11,7 @@ import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from jobs.definitions import registration
 from jobs.definitions.payloads import BadPayload
 from jobs.models import Job, JobCursor, Run, RunEvent
-from jobs.runs import planning, promotion, queue
+from jobs.runs import declarations, planning, promotion, queue
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import AlreadyRunning, NotQueued, Order, UnknownJob, cancel, enqueue, enqueue_many
 from jobs.runs.retention import delete_finished
@@ -28,7 +28,7 @@ ERROR = Failure(Fault.HANDLER_ERROR, "the tape is torn")
 def test_a_plan_is_made_once_however_often_it_is_planned() -> None:
     """J-01, J-24: UNIQUE(job, scope, plan time), and the cursor moves by compare-and-set."""
     now = database_now()
-    registration.sync(now)
+    declarations.sync(now)
     cursor = JobCursor.objects.get(job__name="test.crontab")
     JobCursor.objects.exclude(pk=cursor.pk).update(is_active=False)
     JobCursor.objects.filter(pk=cursor.pk).update(next_at=now)
@@ -45,7 +45,7 @@ def test_a_plan_is_made_once_however_often_it_is_planned() -> None:
 def test_the_first_registration_makes_no_past_runs_and_a_backfill_makes_them_once() -> None:
     """J-05: explicit, with a preview, after current runs; repeating it adds nothing."""
     now = database_now()
-    registration.sync(now)
+    declarations.sync(now)
     row = Job.objects.get(name="test.crontab")
     assert not row.runs.exists()
     span = (now - timedelta(hours=5), now)
@@ -113,7 +113,7 @@ def registry_name(job_id: int) -> str:
 
 def test_by_hand_is_allowed_while_paused_refused_while_running_and_leaves_the_pointer() -> None:
     """J-19: it has its own trigger; an unknown job or scope is an error."""
-    registration.sync(database_now())
+    declarations.sync(database_now())
     row = Job.objects.get(name="test.crontab")
     before = row.cursors.get().next_at
     registration.pause(row, now=database_now(), by="anna")
@@ -138,7 +138,7 @@ def test_by_hand_is_allowed_while_paused_refused_while_running_and_leaves_the_po
 def test_the_pointer_advances_whatever_happens_and_a_pause_keeps_the_place() -> None:
     """J-20: also after a failure; planned runs that have not started are planned again after the pause."""
     now = database_now()
-    registration.sync(now)
+    declarations.sync(now)
     row = Job.objects.get(name="test.crontab")
     JobCursor.objects.exclude(job=row).update(is_active=False)
     row.cursors.update(next_at=now - timedelta(seconds=1))

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from jobs.definitions import registration
 from jobs.models import Job, JobCursor, JobWorker, Run
-from jobs.runs import planning, queue, sweeping
+from jobs.runs import declarations, planning, queue, sweeping
 from jobs.runs.claiming import Claimed
 from jobs.runs.finishing import Failure
 from station.clock import database_now
@@ -33,7 +33,7 @@ class Fleet(RuleBasedStateMachine):
         JobCursor.objects.all().delete()
         JobWorker.objects.all().delete()
         Job.objects.update(is_paused=False)
-        registration.sync(database_now())
+        declarations.sync(database_now())
         self.workers = [HandWorker(*JOBS), HandWorker(*JOBS)]
         self.busy: dict[int, tuple[int, Claimed]] = {}
         self.frozen: list[tuple[int, Claimed]] = []

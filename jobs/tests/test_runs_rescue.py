@@ -11,7 +11,7 @@ import testing.jobs  # noqa: F401  (declares the tests' jobs)
 from jobs.definitions import registration
 from jobs.job_worker.handler_call import Success
 from jobs.models import JobWorker, Run
-from jobs.runs import promotion, queue, sweeping
+from jobs.runs import promotion, queue, sweeping, untaken
 from jobs.runs.finishing import Failure
 from jobs.runs.queue import Order, cancel, enqueue, enqueue_many
 from station.clock import database_now
@@ -123,22 +123,6 @@ def test_a_run_without_a_readable_lease_is_stale_and_one_bad_row_does_not_block_
     assert good.state == State.RUNNING
 
 
-def test_a_run_with_an_unreadable_payload_fails_at_once_and_blocks_no_other() -> None:
-    """J-15."""
-    bad = enqueue("test.note", NOTE)
-    enqueue("test.note", NOTE)
-    Run.objects.filter(pk=bad.pk).update(payload={"path": 7})
-    worker = HandWorker("test.note")
-
-    for run in worker.claim(2):
-        worker.finish(run, worker.execute(run))
-
-    bad.refresh_from_db()
-    assert (bad.state, bad.error_code, bad.attempt) == (State.FAILED, Fault.BAD_PAYLOAD, 1)
-    assert "Note.path must be str" in bad.error
-    assert Run.objects.filter(state=State.SUCCEEDED).count() == 1
-
-
 def test_a_poison_run_fails_after_three_dead_job_workers_in_a_row() -> None:
     """J-15, J-17: it is counted separately from failures of the work."""
     run = enqueue("test.killer", NOTE)
@@ -160,10 +144,10 @@ def test_an_alert_is_raised_when_runs_wait_and_no_job_worker_is_running() -> Non
     enqueue("test.noop")
     Run.objects.update(run_at=later(-120))
     sweeping.step(Term(), database_now())
-    assert Alert.objects.get(key=sweeping.NO_WORKER).state == "open"
+    assert Alert.objects.get(key=untaken.NO_WORKER).state == "open"
     HandWorker("test.noop")
     sweeping.step(Term(), database_now())
-    assert Alert.objects.get(key=sweeping.NO_WORKER).state == "resolved"
+    assert Alert.objects.get(key=untaken.NO_WORKER).state == "resolved"
 
 
 def test_a_retry_is_never_superseded_and_a_cancel_is_never_forgotten() -> None:

@@ -5,7 +5,9 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from nodes.models import Workload, WorkloadEvent
+from nodes.models.workload import WORKLOAD_WORDS
 from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, VisibleFilter
+from station.admin.search import WordSearch
 from station.badges import badge
 
 
@@ -14,10 +16,11 @@ class WorkloadEventInline(EventInline):
 
 
 @admin.register(Workload)
-class WorkloadAdmin(ReadOnlyRights, MachineAdmin):
+class WorkloadAdmin(WordSearch, ReadOnlyRights, MachineAdmin):
     list_display = ["name", "state_shown", "wanted_shown", "node", "created_at", "heartbeat_at", "exit_reason", "error"]
     list_filter = ["state", "node", "program", ("project", VisibleFilter)]
-    search_fields = ["name", "owner"]
+    list_select_related = ["node"]
+    search_words = WORKLOAD_WORDS
     inlines = [WorkloadEventInline]
     fields = ["name", "state_shown", "wanted_shown", "node", "program", "owner", "generation", "control_port"]
     fields += ["created_at", "started_at", "heartbeat_at", "deadline_at", "removed_at", "exit_code", "exit_reason"]

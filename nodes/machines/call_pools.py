@@ -1,31 +1,100 @@
-"""Two thread pools per node: a node that hangs delays only itself, and starts do not queue behind checks."""
+"""Threads for calls to nodes, shared by all nodes: a node that hangs delays only itself.
+
+There are two lanes, so that starts and stops do not queue behind checks. In each lane a node has a few threads at most,
+and one that hangs fewer still, so that the other nodes find a thread although many machines are silent (P-18).
+"""
 
 import logging
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from django.db import close_old_connections, connections
+from django.db import OperationalError, close_old_connections, connections
+
+from station.database.locks import is_busy
 
 logger = logging.getLogger(__name__)
 
-THREADS_PER_NODE = 4
-# A check may hang until its time limit; on a node that is gone, all of them hang at once (P-03).
-LOOKS_PER_NODE = 16
+NO_NODE = 0  # for tasks that call no node
+Task = Callable[[], object]
+CHECK_THREADS, CHECKS_PER_NODE = 128, 8
+URGENT_THREADS, URGENT_PER_NODE = 64, 4
+# A node with a task that has been running for this long hangs. It gets no more threads than this.
+HANGS_SECONDS, HANGING_PER_NODE = 3.0, 2
+
+
+class Lane:
+    """Threads that all nodes share, with a limit for each node. Tasks over the limit wait, in order."""
+
+    def __init__(self, name: str, threads: int, per_node: int) -> None:
+        self._threads, self._per_node = threads, per_node
+        self._executor = ThreadPoolExecutor(threads, name)
+        self._waiting: dict[int, deque[tuple[Future[None], Task]]] = {}
+        self._began: dict[int, dict[Future[None], float]] = {}  # what is running, by node
+        self._running = 0
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def submit(self, node_id: int, task: Task) -> Future[None]:
+        future: Future[None] = Future()
+        with self._lock:
+            if self._is_closed:  # the process ends
+                future.cancel()
+                return future
+            self._waiting.setdefault(node_id, deque()).append((future, task))
+            self._start_waiting(node_id)
+        return future
+
+    def _start_waiting(self, node_id: int) -> None:
+        queue, began = self._waiting[node_id], self._began.setdefault(node_id, {})
+        while queue and self._running < self._threads and len(began) < self._limit(began):
+            future, task = queue.popleft()
+            began[future] = time.monotonic()
+            self._running += 1
+            self._executor.submit(self._run, node_id, future, task)
+        if not queue:
+            del self._waiting[node_id]
+
+    def _limit(self, began: "dict[Future[None], float]") -> int:
+        """How many threads a node with these running tasks may have."""
+        hangs = bool(began) and time.monotonic() - min(began.values()) > HANGS_SECONDS
+        return HANGING_PER_NODE if hangs else self._per_node
+
+    def _run(self, node_id: int, future: Future[None], task: Task) -> None:
+        try:
+            task()
+        finally:
+            with self._lock:
+                del self._began[node_id][future]
+                self._running -= 1
+                for waiting in list(self._waiting):
+                    if self._running >= self._threads:
+                        break
+                    self._start_waiting(waiting)
+            future.set_result(None)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            for queue in self._waiting.values():
+                for future, _ in queue:
+                    future.cancel()
+            self._waiting.clear()
+        self._executor.shutdown(wait=False)
 
 
 class NodePools:
     """Runs at most one task of a kind per node; a second one of that kind is dropped, not queued."""
 
     def __init__(self) -> None:
-        self._pools: dict[tuple[int, bool], ThreadPoolExecutor] = {}
+        self._lanes: dict[bool, Lane] = {}
         self._busy: dict[tuple[int, str], Future[None]] = {}
         self._lock = threading.Lock()
 
-    def submit(
-        self, node_id: int, kind: str, task: Callable[[], object], *, is_urgent: bool = False
-    ) -> Future[None] | None:
-        """Run `task` on the node's pool unless an earlier task of the same kind is still running.
+    def submit(self, node_id: int, kind: str, task: Task, *, is_urgent: bool = False) -> Future[None] | None:
+        """Run `task` on a thread unless an earlier task of the same kind and node is still waiting or running.
 
         Starts and stops are urgent and have their own threads: dozens of checks of healthy workloads, each slow on a
         busy machine, must not delay them.
@@ -34,15 +103,21 @@ class NodePools:
             running = self._busy.get((node_id, kind))
             if running is not None and not running.done():
                 return None
-            if (node_id, is_urgent) not in self._pools:
-                name = f"node-{node_id}{'-urgent' if is_urgent else ''}"
-                count = THREADS_PER_NODE if is_urgent else LOOKS_PER_NODE
-                self._pools[node_id, is_urgent] = ThreadPoolExecutor(count, name)
-            future = self._pools[node_id, is_urgent].submit(_guarded, kind, task)
+            future = self._lane(is_urgent).submit(node_id, lambda: _guarded(kind, task))
             self._busy[(node_id, kind)] = future
             if len(self._busy) > 1000:
                 self._busy = {key: each for key, each in self._busy.items() if not each.done()}
             return future
+
+    def _lane(self, is_urgent: bool) -> Lane:
+        """Made at first use: web processes and commands rarely need them."""
+        if is_urgent not in self._lanes:
+            self._lanes[is_urgent] = (
+                Lane("urgent", URGENT_THREADS, URGENT_PER_NODE)
+                if is_urgent
+                else Lane("check", CHECK_THREADS, CHECKS_PER_NODE)
+            )
+        return self._lanes[is_urgent]
 
     def wait_idle(self, seconds: float) -> bool:
         """Wait up to `seconds` for running tasks; True if all have ended. For a single turn; the loop never waits."""
@@ -52,15 +127,20 @@ class NodePools:
 
     def close(self) -> None:
         with self._lock:
-            for pool in self._pools.values():
-                pool.shutdown(wait=False, cancel_futures=True)
-            self._pools.clear()
+            for lane in self._lanes.values():
+                lane.close()
+            self._lanes.clear()
 
 
-def _guarded(kind: str, task: Callable[[], object]) -> None:
+def _guarded(kind: str, task: Task) -> None:
     close_old_connections()
     try:
         task()
+    except OperationalError as error:
+        if is_busy(error):
+            logger.warning("A node task waits for a row that somebody else has locked. kind=%s", kind)
+        else:
+            logger.exception("A node task failed: the database. kind=%s", kind)
     except Exception:  # one failing task must not end the thread for the others
         logger.exception("A node task failed. kind=%s", kind)
     finally:

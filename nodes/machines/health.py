@@ -2,8 +2,6 @@
 
 import logging
 import time
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,10 +9,12 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from nodes.machines import node_clock
 from nodes.machines.call_pools import pools
 from nodes.models import Node
 from nodes.runtimes import here, runtime_for
 from nodes.runtimes.base import RuntimeFault
+from nodes.runtimes.process_home import take_home
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
 from station.leader_term import Term
@@ -24,21 +24,38 @@ from station.redaction import redact
 logger = logging.getLogger(__name__)
 
 MISSES_UNTIL_DOWN = 3
-DUE_SQL = "SELECT min(COALESCE(next_check_at, clock_timestamp())) FROM nodes_node"
+# A check that is due in less than this is due now: the loop may wake a little early.
+NEARLY_SECONDS = 0.01
+# `last_seen_at` is written at most this often while nothing else changes.
+SEEN_INTERVAL = timedelta(seconds=15)
+DUE_SQL = "SELECT clock_timestamp() FROM nodes_node LIMIT 1"
+
+
+class Checks:
+    """When each node was last checked (monotonic): a database clock that is set back must not delay checks (R-23)."""
+
+    def __init__(self) -> None:
+        self.at: dict[int, float] = {}
 
 
 def step(term: Term, now: datetime) -> datetime | None:
     """Check the nodes that are due, in parallel; return when the next check is due."""
-    wakes = []
+    checked, clock, interval = term.memory(Checks).at, time.monotonic(), settings.NODE_CHECK_SECONDS
+    waits = []
     for node in Node.objects.all():
-        if node.is_elsewhere(here()):
+        if node.is_elsewhere(here()) and not take_home(node):
             continue
-        if node.next_check_at is None or node.next_check_at <= now:
+        if clock - checked.get(node.pk, -1e9) >= interval - NEARLY_SECONDS:
+            # The first checks of a term come together, the later ones spread over the interval.
+            checked[node.pk] = clock if node.pk in checked else clock - spread(node.pk, interval)
             pools.submit(node.pk, "health", partial(check_by_id, node.pk))
-            wakes.append(now + timedelta(seconds=settings.NODE_CHECK_SECONDS))
-        else:
-            wakes.append(node.next_check_at)
-    return min(wakes, default=None)
+        waits.append(checked[node.pk] + interval - clock)
+    return now + timedelta(seconds=min(waits)) if waits else None
+
+
+def spread(pk: int, interval: float) -> float:
+    """A part of the interval that differs from node to node: fifty checks at the same moment would be a burst."""
+    return interval * (pk % 10) / 10
 
 
 def check_by_id(pk: int) -> None:
@@ -55,54 +72,34 @@ def check(node: Node) -> bool:
         _note_miss(node, redact(str(fault)))
         return False
     now = database_now()
-    if node.parsed_address.is_process and not node.process_home:
-        Node.objects.filter(pk=node.pk, process_home="").update(process_home=here())
-    changes: dict[str, Any] = {
-        "missed_checks": 0,
-        "last_seen_at": now,
-        "engine_version": version,
-        "next_check_at": now + timedelta(seconds=settings.NODE_CHECK_SECONDS),
-    }
+    if not node.process_home:
+        take_home(node)
+    changes: dict[str, Any] = {"missed_checks": 0, "last_seen_at": now, "engine_version": version}
     if node.state != Node.State.UP:
         with transaction.atomic():
             if node.move(Node.State.UP, now=now, note=version, last_error="", **changes):
                 logger.info("Node is up. node=%s version=%s", node.name, version)
                 resolve_alert(f"node_down:{node.pk}", now=now, note="the node answers again")
                 resolve_alert("nodes_vanished", now=now, note=f"{node.name} answers again")
-    else:
+    elif node.missed_checks or node.engine_version != version or not _is_recent(node.last_seen_at, now, SEEN_INTERVAL):
         Node.objects.filter(pk=node.pk).update(**changes)
-    if node.disk_checked_at is None or now - node.disk_checked_at >= _disk_interval():
+    if not _is_recent(node.disk_checked_at, now, timedelta(seconds=settings.NODE_DISK_CHECK_SECONDS)):
         check_disk(node)
     return True
 
 
-@dataclass(frozen=True)
-class RollCall:
-    """A ping of all nodes at the same time. The results are not stored."""
-
-    nodes: list[Node]
-    answers: "dict[Future[str], Node]"
-    began: float
-
-    def missing(self, seconds: float) -> list[Node]:
-        """The nodes that did not answer within `seconds` of the ping."""
-        done, _ = wait(self.answers, timeout=max(0.0, self.began + seconds - time.monotonic()))
-        return [node for answer, node in self.answers.items() if answer not in done or answer.exception() is not None]
-
-
-def call_roll() -> RollCall:
-    nodes = [node for node in Node.objects.all() if not node.is_elsewhere(here())]
-    pool = ThreadPoolExecutor(max(1, len(nodes)), "ping")
-    answers = {pool.submit(runtime_for(node).ping): node for node in nodes}
-    pool.shutdown(wait=False)
-    return RollCall(nodes, answers, time.monotonic())
+def _is_recent(at: datetime | None, now: datetime, span: timedelta) -> bool:
+    """A time in the future is not recent: the clock was set back."""
+    return at is not None and timedelta(0) <= now - at < span
 
 
 def check_disk(node: Node) -> None:
     """Read the free disk space. If that fails, the node keeps its last figure and shows the error."""
     now = database_now()
+    asked = time.monotonic()
     try:
         disk = runtime_for(node).free_disk()
+        call = node_clock.Span(asked, time.monotonic())
     except RuntimeFault as fault:
         Node.objects.filter(pk=node.pk).update(disk_checked_at=now, last_error=redact(str(fault)))
         raise_alert(
@@ -117,17 +114,22 @@ def check_disk(node: Node) -> None:
     Node.objects.filter(pk=node.pk).update(
         free_bytes=disk.free_bytes, total_bytes=disk.total_bytes, disk_checked_at=now, last_error=""
     )
+    if disk.node_at is not None:
+        station = node_clock.read_station_time()
+        node_clock.note(node, node_clock.offset_of(disk.node_at, call, station), station.now)
 
 
-def _note_miss(node: Node, error: str) -> None:
+def note_gone(node: Node, error: str) -> None:
+    """A media worker on it was lost because neither of them answers: do not wait for three misses."""
+    node.refresh_from_db()
+    _note_miss(node, error, is_certain=True)
+
+
+def _note_miss(node: Node, error: str, *, is_certain: bool = False) -> None:
     now = database_now()
     missed = node.missed_checks + 1
-    changes: dict[str, Any] = {
-        "missed_checks": missed,
-        "last_error": error,
-        "next_check_at": now + timedelta(seconds=settings.NODE_CHECK_SECONDS),
-    }
-    is_bad = missed >= MISSES_UNTIL_DOWN or node.state == Node.State.UNKNOWN
+    changes: dict[str, Any] = {"missed_checks": missed, "last_error": error}
+    is_bad = is_certain or missed >= MISSES_UNTIL_DOWN or node.state == Node.State.UNKNOWN
     if is_bad and node.may_move(Node.State.DOWN):
         if node.move(Node.State.DOWN, now=now, note=error, **changes):
             logger.error("Node is down. node=%s error=%s", node.name, error)
@@ -142,7 +144,3 @@ def _note_miss(node: Node, error: str) -> None:
             text=f"{error}\nIts workloads may still be running. Nothing new is placed on this node. Check the machine.",
             subject=f"node:{node.pk}",
         )
-
-
-def _disk_interval() -> timedelta:
-    return timedelta(seconds=settings.NODE_DISK_CHECK_SECONDS)

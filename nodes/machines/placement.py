@@ -1,13 +1,18 @@
 """Choose the node for a workload: healthy, with the labels, the port and the disk space; or explain why none fits."""
 
+import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from django.conf import settings
 from django.db.models import Count, Q
 
 from nodes.models import Node, Reservation, Workload
-from nodes.runtimes import here
+from nodes.runtimes import here, installation
+from nodes.runtimes.base import MayNotAct
+from station.clock import house_time
 from station.redaction import redact
 
 MEGABYTE = 1024 * 1024
@@ -21,8 +26,9 @@ class NodeFull(NoPlace):
     """The chosen node has become full since: choose again."""
 
 
-# How often a caller chooses again when other workloads filled the node first.
+# How often `place` chooses a node when other workloads fill the chosen one first.
 TRIES = 4
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,10 @@ class Needs:
 
 def choose(needs: Needs, now: datetime) -> Node:
     """The suitable node with the fewest workloads. A node to avoid is chosen only if there is no other."""
+    try:
+        installation()
+    except MayNotAct as refusal:
+        raise NoPlace(str(refusal)) from refusal
     live = Count("workloads", filter=Q(workloads__state__in=Workload.live_states()))
     nodes = Node.objects.annotate(live_workloads=live)
     if needs.node is not None:
@@ -58,6 +68,15 @@ def choose(needs: Needs, now: datetime) -> Node:
     return min(fitting, key=lambda node: _rank(node, needs))
 
 
+def place(needs: Needs, now: datetime, want: Callable[[Node], T]) -> T:
+    """Choose a node and call `want` with it. If other workloads filled that node first (NodeFull), choose again."""
+    for _ in range(TRIES):
+        node = choose(needs, now)
+        with contextlib.suppress(NodeFull):
+            return want(node)
+    raise NoPlace("Other workloads took every suitable node at the same time.")
+
+
 def _rank(node: Node, needs: Needs) -> tuple[bool, bool, int, str]:
     live: int = node.live_workloads  # type: ignore[attr-defined]
     return node.pk in needs.avoid, lacks_room(node, needs), live, node.name
@@ -68,7 +87,7 @@ def lacks_room(node: Node, needs: Needs) -> bool:
     return node.free_bytes is not None and node.free_bytes < needs.room_bytes
 
 
-def why_not(node: Node, needs: Needs, now: datetime) -> str:  # noqa: PLR0911  a return for each reason
+def why_not(node: Node, needs: Needs, now: datetime) -> str:
     """Empty if the node can take the workload, otherwise the reason."""
     missing = needs.labels - node.label_set
     if missing:
@@ -86,14 +105,18 @@ def why_not(node: Node, needs: Needs, now: datetime) -> str:  # noqa: PLR0911  a
         return f"already runs {live} of {node.max_workloads} workloads"
     if node.free_bytes is not None and node.free_bytes < settings.MIN_FREE_DISK_MB * MEGABYTE:
         return f"has only {node.free_bytes // MEGABYTE} MB free"
-    for kind, number in needs.ports:
-        held = (
-            Reservation.objects.standing()
-            .filter(port__node=node, port__kind=kind, port__number=number)
-            .exclude(owner=needs.owner)
-            .overlapping(max(now, needs.since or now), needs.until)
-            .first()
-        )
-        if held:
-            return f"{held.port} is held by {held.holder}"
+    return next((reason for port in needs.ports if (reason := _why_not_port(node, needs, port, now))), "")
+
+
+def _why_not_port(node: Node, needs: Needs, port: tuple[str, int], now: datetime) -> str:
+    """Somebody else has reserved the port, or still uses it although its reservation has ended then."""
+    since = max(now, needs.since or now)
+    others = Reservation.objects.standing().on(node.pk, *port).exclude(owner=needs.owner).select_related("port__node")
+    held = others.overlapping(since, needs.until).order_by("starts_at").first()
+    if held:
+        return held.in_words
+    for held in others.filter(is_cut_short=True, ends_at__lte=since):
+        if Workload.objects.live().filter(node=node, owner=held.user).exists():
+            by = house_time(held.ends_at) if held.ends_at else "then"
+            return f"{held.port} is in use by {held.holder}, which must be stopped or moved by {by}"
     return ""

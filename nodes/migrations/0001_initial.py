@@ -1,5 +1,7 @@
 """The tables of nodes, as of release 0.1.0."""
 
+import station.database.words
+import django.contrib.postgres.indexes
 import django.contrib.postgres.constraints
 import django.core.serializers.json
 import django.core.validators
@@ -38,13 +40,15 @@ class Migration(migrations.Migration):
                 ('is_draining', models.BooleanField(default=False, help_text='The node gets no new work. Running workloads continue until they end.')),
                 ('process_home', models.CharField(blank=True, editable=False, max_length=300)),
                 ('missed_checks', models.PositiveIntegerField(default=0, editable=False)),
-                ('next_check_at', models.DateTimeField(editable=False, null=True)),
                 ('last_seen_at', models.DateTimeField(editable=False, null=True)),
                 ('last_error', models.TextField(blank=True, editable=False)),
                 ('engine_version', models.CharField(blank=True, editable=False, max_length=60)),
                 ('free_bytes', models.BigIntegerField(editable=False, null=True)),
                 ('total_bytes', models.BigIntegerField(editable=False, null=True)),
                 ('disk_checked_at', models.DateTimeField(editable=False, null=True)),
+                ('clock_offset_seconds', models.FloatField(editable=False, null=True)),
+                ('clock_uncertainty_seconds', models.FloatField(editable=False, null=True)),
+                ('clock_measured_at', models.DateTimeField(editable=False, null=True)),
             ],
             options={
                 'ordering': ['name'],
@@ -89,6 +93,7 @@ class Migration(migrations.Migration):
                 ('starts_at', models.DateTimeField()),
                 ('ends_at', models.DateTimeField(blank=True, null=True)),
                 ('released_at', models.DateTimeField(blank=True, null=True)),
+                ('is_cut_short', models.BooleanField(default=False)),
                 ('port', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='reservations', to='nodes.port')),
                 ('project', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='station.project')),
             ],
@@ -183,5 +188,17 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='workload',
             constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['requested', 'starting', 'running', 'stopping'])), fields=('node', 'control_port'), name='workload_control_port_alone'),
+        ),
+        migrations.AddConstraint(
+            model_name='workload',
+            constraint=models.UniqueConstraint(condition=models.Q(('is_wanted', True), ('state__in', ['requested', 'starting', 'running', 'stopping'])), fields=('owner',), name='workload_one_wanted'),
+        ),
+        migrations.AddIndex(
+            model_name='workload',
+            index=django.contrib.postgres.indexes.GinIndex(station.database.words.Words('name', 'owner'), name='workload_words'),
+        ),
+        migrations.AddIndex(
+            model_name='reservation',
+            index=django.contrib.postgres.indexes.GinIndex(station.database.words.Words('holder', 'owner'), name='reservation_words'),
         ),
     ]

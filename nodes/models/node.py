@@ -7,6 +7,8 @@ from django.db import models
 from nodes.addresses import NodeAddress, is_host, parse_node_address, validate_node_address
 from station.states import Event, Machine
 
+CONTAINER = " in container "  # in a process node's home, before the PID namespace
+
 label_validator = RegexValidator(
     r"^[a-z0-9][a-z0-9_.=-]*( [a-z0-9][a-z0-9_.=-]*)*$", "Use labels of a-z, 0-9, - . = _, separated by spaces."
 )
@@ -77,16 +79,19 @@ class Node(Machine):
         default=False, help_text="The node gets no new work. Running workloads continue until they end."
     )
 
-    # For a process node: the machine and data folder of its processes. Only that machine can manage it.
+    # For a process node: who sees its processes (nodes.runtimes.process_home). Nobody else can manage it.
     process_home = models.CharField(max_length=300, blank=True, editable=False)
     missed_checks = models.PositiveIntegerField(default=0, editable=False)
-    next_check_at = models.DateTimeField(null=True, editable=False)
     last_seen_at = models.DateTimeField(null=True, editable=False)
     last_error = models.TextField(blank=True, editable=False)
     engine_version = models.CharField(max_length=60, blank=True, editable=False)
     free_bytes = models.BigIntegerField(null=True, editable=False)
     total_bytes = models.BigIntegerField(null=True, editable=False)
     disk_checked_at = models.DateTimeField(null=True, editable=False)
+    # How far its clock is ahead of the database's, as nodes.machines.node_clock measured it.
+    clock_offset_seconds = models.FloatField(null=True, editable=False)
+    clock_uncertainty_seconds = models.FloatField(null=True, editable=False)
+    clock_measured_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
         ordering = ["name"]
@@ -106,8 +111,13 @@ class Node(Machine):
         return parse_node_address(self.address)
 
     def is_elsewhere(self, here: str) -> bool:
-        """Is it a process node of another machine or data folder? This machine cannot check or change it."""
+        """Is it a process node of another machine, data folder or container? Then it cannot be managed from here."""
         return self.parsed_address.is_process and self.process_home not in {"", here}
+
+    @property
+    def is_in_container(self) -> bool:
+        """Do its processes run in a container, and end with it?"""
+        return CONTAINER in self.process_home
 
     @property
     def worker_host(self) -> str:

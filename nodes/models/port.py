@@ -4,8 +4,15 @@ from datetime import datetime
 
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import RangeOperators
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Func, Q, Value
+
+from station.clock import house_time
+from station.database.words import Words
+
+# What the search box of the list finds.
+RESERVATION_WORDS = Words("holder", "owner")
 
 
 class Port(models.Model):
@@ -35,6 +42,9 @@ class Port(models.Model):
 
 
 class ReservationQuerySet(models.QuerySet["Reservation"]):
+    def on(self, node_id: int, kind: str, number: int) -> "ReservationQuerySet":
+        return self.filter(port__node=node_id, port__kind=kind, port__number=number)
+
     def standing(self) -> "ReservationQuerySet":
         return self.filter(released_at=None)
 
@@ -53,6 +63,8 @@ class Reservation(models.Model):
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField(null=True, blank=True)
     released_at = models.DateTimeField(null=True, blank=True)
+    # The owner wants it longer, but the reservation of another owner begins at ends_at (R-14).
+    is_cut_short = models.BooleanField(default=False)
 
     objects = ReservationQuerySet.as_manager()
 
@@ -74,9 +86,22 @@ class Reservation(models.Model):
             ),
         ]
         indexes = [
+            # The search box of the list: words by their beginnings.
+            GinIndex(RESERVATION_WORDS, name="reservation_words"),
             # Reservations are found and released by owner.
-            models.Index(fields=["owner"], condition=Q(released_at=None), name="reservation_of_owner")
+            models.Index(fields=["owner"], condition=Q(released_at=None), name="reservation_of_owner"),
         ]
 
     def __str__(self) -> str:
         return f"{self.holder} holds {self.port}"
+
+    @property
+    def in_words(self) -> str:
+        """Who holds which port from when to when."""
+        until = f"until {house_time(self.ends_at)}" if self.ends_at else "until it is released"
+        return f"{self.port} is held by {self.holder} from {house_time(self.starts_at)} {until}"
+
+    @property
+    def user(self) -> str:
+        """The owner of the workload that uses the port: "channel:5/live" belongs to "channel:5"."""
+        return self.owner.partition("/")[0]

@@ -2,12 +2,21 @@
 
 from datetime import datetime, timedelta
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
+from station.database.words import Words
 from station.states import Event, Machine
 from worker.wire import codec
 from worker.wire.status import S
+
+# What the search box of the list finds.
+WORKLOAD_WORDS = Words("name", "owner")
+
+
+# Why a workload is lost: neither it nor its node answers.
+NODE_GONE = "node_gone"
 
 
 class WorkloadQuerySet(models.QuerySet["Workload"]):
@@ -107,8 +116,16 @@ class Workload(Machine):
                 condition=Q(state__in=["requested", "starting", "running", "stopping"]),
                 name="workload_control_port_alone",
             ),
+            # One sender and one writer per owner (P-14): a successor needs an unwanted or ended predecessor.
+            models.UniqueConstraint(
+                fields=["owner"],
+                condition=Q(is_wanted=True, state__in=["requested", "starting", "running", "stopping"]),
+                name="workload_one_wanted",
+            ),
         ]
         indexes = [
+            # The search box of the list: words by their beginnings.
+            GinIndex(WORKLOAD_WORDS, name="workload_words"),
             # Reconcile queries the workloads that are not removed yet.
             models.Index(fields=["node"], condition=Q(removed_at=None), name="workload_to_look_at"),
         ]
@@ -124,6 +141,11 @@ class Workload(Machine):
     def wanted_end_at(self) -> datetime | None:
         """When its media worker is to end by itself."""
         return codec.decode(datetime, self.spec["ends_at"]) if self.spec.get("ends_at") else None
+
+    @property
+    def is_wanted_and_live(self) -> bool:
+        """Does it serve its owner now, or will it? Then the owner needs no other."""
+        return self.is_wanted and not self.is_over
 
     @property
     def is_settled(self) -> bool:

@@ -5,8 +5,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 
 
 class RuntimeFault(Exception):
@@ -15,6 +15,10 @@ class RuntimeFault(Exception):
 
 class Unreachable(RuntimeFault):
     """The node does not answer: nothing was done."""
+
+
+class MayNotAct(Unreachable):
+    """This machine is not admitted to its installation (station.admission): nothing was done."""
 
 
 class OutcomeUnknown(RuntimeFault):
@@ -78,6 +82,7 @@ class Observed:
 class Disk:
     free_bytes: int
     total_bytes: int
+    node_at: datetime | None = None  # what the node's clock showed during the call
 
 
 class Runtime(ABC):
@@ -85,11 +90,18 @@ class Runtime(ABC):
 
     def __init__(self, installation: Callable[[], str]) -> None:
         self._read_installation = installation
+        self._installation = ""
 
-    @cached_property
+    @property
     def installation(self) -> str:
-        """Our label. Read on first use, because most checks call only the media worker."""
-        return self._read_installation()
+        """Our label. Read on first use, because most checks call only the media worker.
+
+        Not a `cached_property`: in Python 3.11 all objects share its lock, and a thread that waits for a database
+        session would make all others wait that hold one.
+        """
+        if not self._installation:
+            self._installation = self._read_installation()
+        return self._installation
 
     @abstractmethod
     def ping(self) -> str:

@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from nodes.runtimes.base import (
     Identity,
     ImageMissing,
     Launch,
+    MayNotAct,
     Observed,
     OutcomeUnknown,
     Refused,
@@ -34,10 +34,11 @@ from nodes.runtimes.base import (
     Unreachable,
 )
 from nodes.runtimes.container_config import LABEL_INSTALLATION, Place, container_config, identity_of
+from nodes.runtimes.free_clients import FreeClients
+from station.database.roles import release_session
 from worker.wire import codec
 from worker.wire.configuration import DiskAnswer
 
-_clients = threading.local()
 PROBE_SECONDS = 20
 LISTEN_SECONDS = 120
 
@@ -46,6 +47,9 @@ class EngineClient(docker.APIClient):
     """A client that ignores proxy and CA settings in the environment, which are not meant for engines."""
 
     trust_env = property(lambda self: False, lambda self, value: None)
+
+
+clients: FreeClients[docker.APIClient] = FreeClients()
 
 
 class DockerRuntime(Runtime):
@@ -142,17 +146,15 @@ class DockerRuntime(Runtime):
 
         So it raises after LISTEN_SECONDS of silence, and the caller starts it again.
         """
-        client = self._connect()
         wanted = {"label": [f"{LABEL_INSTALLATION}={self.installation}"], "event": ["die", "oom"]}
         try:
-            for event in self._events(client, wanted):
-                identity = identity_of(event.get("Actor", {}).get("Attributes"))
-                if identity is not None:
-                    yield identity.owner
+            with contextlib.closing(self._connect(self._url())) as client:
+                for event in self._events(client, wanted):
+                    identity = identity_of(event.get("Actor", {}).get("Attributes"))
+                    if identity is not None:
+                        yield identity.owner
         except (DockerException, requests.exceptions.RequestException, HTTPError, OSError) as error:
             raise Unreachable(f"The engine's event stream ended: {error}") from error
-        finally:
-            client.close()
 
     @staticmethod
     def _events(client: Any, wanted: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
@@ -187,7 +189,7 @@ class DockerRuntime(Runtime):
                 engine.remove_container(launch.name, v=True, force=True)
         try:
             answer = codec.loads(DiskAnswer, printed)
-            return Disk(free_bytes=answer.free_bytes, total_bytes=answer.total_bytes)
+            return Disk(answer.free_bytes, answer.total_bytes, answer.node_at)
         except codec.WireError as error:
             raise Refused(f"The disk probe gave no usable result: {printed.strip()[:200] or 'no output'}") from error
 
@@ -227,42 +229,44 @@ class DockerRuntime(Runtime):
 
     @contextlib.contextmanager
     def _engine(self) -> Iterator[docker.APIClient]:
-        """This thread's client. Every error in the block is raised as a RuntimeFault."""
+        """A client for this block alone. Every error in the block is raised as a RuntimeFault."""
+        with contextlib.suppress(MayNotAct):
+            _ = self.installation  # read it first: a query in the block would hold a session during the calls
+        release_session()
+        client: docker.APIClient | None = None
+        is_usable = False
         try:
-            yield self._client()
+            url = self._url()
+            client = clients.take(self.address, url) or self._connect(url)
+            yield client
+            is_usable = True
+            tunnel.note_answer(self.address)
         except RuntimeFault:
+            is_usable = True
             raise
         except APIError as error:
+            is_usable = True
             raise Refused(f"The engine refused: {error.explanation or error}") from error
         except requests.exceptions.ReadTimeout as error:
-            self._forget_client()
+            tunnel.note_failure(self.address)
             raise OutcomeUnknown("The engine did not answer in time.") from error
         except (DockerException, requests.exceptions.RequestException, OSError) as error:
-            self._forget_client()
+            tunnel.note_failure(self.address)
             raise Unreachable(f"The engine cannot be reached: {error}") from error
+        finally:
+            if client is not None:
+                clients.give_back(self.address, url, client, is_usable=is_usable)
 
-    def _client(self) -> docker.APIClient:
-        kept: dict[str, docker.APIClient] = _clients.__dict__.setdefault("by_address", {})
-        if self.address not in kept:
-            kept[self.address] = self._connect()
-        return kept[self.address]
+    def _url(self) -> str:
+        if parse_node_address(self.address).scheme != "ssh":
+            return self.address
+        return f"unix://{tunnel.local_socket(self.address, self.keys_dir, settings.NODE_CALL_SECONDS)}"
 
-    def _forget_client(self) -> None:
-        kept: dict[str, docker.APIClient] = _clients.__dict__.setdefault("by_address", {})
-        client = kept.pop(self.address, None)
-        if client is not None:
-            client.close()
-        tunnel.forget(self.address)
-
-    def _connect(self) -> docker.APIClient:
-        address = parse_node_address(self.address)
-        base_url = self.address
-        if address.scheme == "ssh":
-            base_url = f"unix://{tunnel.local_socket(self.address, self.keys_dir, settings.NODE_CALL_SECONDS)}"
-        if address.scheme in {"unix", "ssh"}:
+    def _connect(self, base_url: str) -> docker.APIClient:
+        if base_url.startswith("unix://"):
             _check_socket(urlsplit(base_url).path)
         tls: TLSConfig | None = None
-        if address.scheme == "tcp":
+        if base_url.startswith("tcp://"):
             pair = (str(self.keys_dir / "cert.pem"), str(self.keys_dir / "key.pem"))
             missing = [name for name in ("ca.pem", "cert.pem", "key.pem") if not (self.keys_dir / name).is_file()]
             if missing:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
@@ -32,11 +33,13 @@ from nodes.runtimes.base import (
     Status,
     Unreachable,
 )
+from worker.process.node_time import OFFSET_FILE, node_time
 from worker.wire import codec
 from worker.wire.launcher import ExitNote, ProcessId, ProcessIds
 
 ALREADY_RUNNING = 73  # the exit code of worker.launch when the lock is held
 LOG_TAIL_BYTES = 1024 * 1024
+KEPT_NAMES = ("PATH", "HOME", "LANG", "TMPDIR", OFFSET_FILE)  # environment variables that the processes inherit
 T = TypeVar("T")
 
 
@@ -50,7 +53,9 @@ class ProcessRuntime(Runtime):
     def _check_here(self) -> None:
         """Raise for a node of another machine: its processes are not visible here, which does not mean they ended."""
         if not self.is_here:
-            raise Unreachable("This node's processes run on another machine or use another data folder.")
+            raise Unreachable(
+                "This node's processes run on another machine, in another container or with another data folder."
+            )
 
     def ping(self) -> str:
         self._check_here()
@@ -70,7 +75,7 @@ class ProcessRuntime(Runtime):
             usage = shutil.disk_usage(self.media_dir)
         except OSError as error:
             raise Refused(f"The media folder cannot be used: {error}") from error
-        return Disk(free_bytes=usage.free, total_bytes=usage.total)
+        return Disk(usage.free, usage.total, datetime.fromtimestamp(node_time(), UTC))
 
     def list_ours(self) -> list[Observed]:
         self._check_here()
@@ -181,7 +186,7 @@ class ProcessRuntime(Runtime):
             raise Refused(f"The process did not start: {complaint.decode(errors='replace').strip()[-300:]}")
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+        kept = {name: os.environ[name] for name in KEPT_NAMES if name in os.environ}
         kept["AIRLOCK_MEDIA"] = str(self.media_dir)
         if settings.FFMPEG:
             kept["AIRLOCK_FFMPEG"] = settings.FFMPEG

@@ -3,6 +3,9 @@
 The docker SDK has its own ssh support, but cannot attach to a container's standard input that way, which we need for
 the config. With a forwarded socket everything works as on this machine. The ssh process ends with the process that
 started it, is restarted when it has ended, and never asks for a password.
+
+All calls to an engine share one ssh process, so a call that fails does not end it. It ends itself when the other side
+is silent (ServerAliveInterval); if it hangs itself, it is replaced after SILENT_SECONDS in which no call succeeded.
 """
 
 import os
@@ -19,6 +22,7 @@ from nodes.runtimes.base import Unreachable
 from worker.process.parent_death import die_with
 
 REMOTE_SOCKET = "/var/run/docker.sock"
+SILENT_SECONDS = 30.0
 _lock = threading.Lock()
 _locks: dict[str, threading.Lock] = {}  # one per address: a dead connection does not delay the others
 _tunnels: dict[str, "Tunnel"] = {}
@@ -39,6 +43,7 @@ class Tunnel:
             preexec_fn=partial(die_with, os.getpid()),
         )
         self._wait(seconds)
+        self.answered_at = time.monotonic()
 
     def _wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -105,17 +110,27 @@ def local_socket(address: str, keys_dir: Path, seconds: float) -> Path:
         return _tunnels[address].socket
 
 
+def note_answer(address: str) -> None:
+    """A call to this address succeeded."""
+    known = _tunnels.get(address)
+    if known is not None:
+        known.answered_at = time.monotonic()
+
+
+def note_failure(address: str) -> None:
+    """A call to this address failed. If none has succeeded for long, the next call opens a new tunnel."""
+    with _lock_of(address):
+        known = _tunnels.get(address)
+        if known is not None and time.monotonic() - known.answered_at > SILENT_SECONDS:
+            _tunnels.pop(address).close()
+
+
 def close_all() -> None:
     for address in list(_tunnels):
-        forget(address)
-
-
-def forget(address: str) -> None:
-    """Close the tunnel to this address, so that the next call opens a new one."""
-    with _lock_of(address):
-        known = _tunnels.pop(address, None)
-        if known is not None:
-            known.close()
+        with _lock_of(address):
+            known = _tunnels.pop(address, None)
+            if known is not None:
+                known.close()
 
 
 def _lock_of(address: str) -> threading.Lock:

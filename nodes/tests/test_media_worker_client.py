@@ -19,6 +19,7 @@ from nodes.workloads.media_worker_client import (
     WorkerRefused,
     WorkerSilent,
     fetch_status,
+    send_end,
     tell,
 )
 from testing.workloads import like_a_channel
@@ -113,3 +114,11 @@ def test_a_refusal_carries_the_media_workers_text(worker: Any) -> None:
     it.status, it.answer = 400, {"error": "there is no such item in the list"}
     with pytest.raises(WorkerRefused, match="no such item"):
         tell(workload, Cue("x"), PlayoutStatus)
+
+
+def test_a_refused_end_counts_as_silence(worker: Any) -> None:
+    """The poll sends the end; a refusal there must not escape from it."""
+    workload, it = worker
+    it.status, it.answer = 400, {"error": "ends_at must be a time"}
+    with pytest.raises(WorkerSilent, match="ends_at must be a time"):
+        send_end(workload, timezone.now())

@@ -1,4 +1,4 @@
-"""The list of nodes: what is done to many is reported in one sentence, and each is on record as it went."""
+"""Actions on several nodes in the admin list: one message with all results, and one audit entry per node."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.django_db]
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> tuple[Node, Node]:
-    """This machine, and one whose engine is not there."""
+    """This machine, and a node whose engine does not exist."""
     first = Node.objects.create(name="a", address="process", media_dir=str(tmp_path))
     return first, Node.objects.create(name="b", address=f"unix://{tmp_path}/no-engine.sock", media_dir="/srv/media")
 
@@ -32,7 +32,7 @@ def client_of(user: Any) -> Client:
     return client
 
 
-def test_draining_many_tells_which_were_draining_already(admin_user: User, nodes: tuple[Node, Node]) -> None:
+def test_draining_several_nodes_names_those_already_draining(admin_user: User, nodes: tuple[Node, Node]) -> None:
     boss = client_of(admin_user)
     first, second = nodes
 
@@ -50,13 +50,13 @@ def test_draining_many_tells_which_were_draining_already(admin_user: User, nodes
     ]
 
 
-def test_a_node_in_trouble_is_named_with_its_trouble(admin_user: User, nodes: tuple[Node, Node]) -> None:
+def test_a_node_that_fails_its_check_is_named_with_the_error(admin_user: User, nodes: tuple[Node, Node]) -> None:
     page = act(client_of(admin_user), "check", *nodes)
 
     assert "1 fine, 1 to check (b: " in page
 
 
-def test_an_engineer_looks_at_nodes_and_drains_none(make_member: Any, project: Any, nodes: tuple[Node, Node]) -> None:
+def test_an_engineer_may_not_drain_nodes(make_member: Any, project: Any, nodes: tuple[Node, Node]) -> None:
     """S-01."""
     act(client_of(make_member(project, "engineer")), "drain", *nodes)
 

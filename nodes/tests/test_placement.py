@@ -96,7 +96,7 @@ def test_a_held_port_excludes_a_node_for_others_but_not_for_its_holder() -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_workloads_that_choose_the_same_node_at_once_do_not_overfill_it() -> None:
+def test_workloads_placed_at_the_same_time_do_not_exceed_the_limit_of_a_node() -> None:
     """P-05, R-04: many are placed in one turn; one that finds the node full gets NodeFull and chooses again."""
     node = make("a", max_workloads=3)
 

@@ -1,6 +1,7 @@
 """Reconcile: the lease on a workload, and how often a healthy workload is checked."""
 
 import threading
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from nodes import workloads
 from nodes.machines.call_pools import NodePools
 from nodes.models import Node, Workload
 from nodes.workloads import reconcile
+from nodes.workloads.status_poller import StatusPoller
 from station.leader_term import Term
 
 pytestmark = [pytest.mark.django_db]
@@ -66,20 +68,42 @@ def test_a_healthy_workload_is_not_checked_more_often_when_another_one_is_urgent
     """R-15 needs this: checks of dozens of healthy media workers must not delay a start."""
     now = timezone.now()
     running = {"state": "running", "removed_at": None}
-    want(node, 1, **running, heartbeat_at=now - timedelta(seconds=0.5))
-    want(node, 2, **running, heartbeat_at=now - timedelta(seconds=30))
+    just_asked, due = (want(node, number, **running) for number in (1, 2))
     want(node, 3)
-    want(node, 4, **running, heartbeat_at=now, is_wanted=False)
-    asked: dict[str, bool] = {}
+    want(node, 4, **running, is_wanted=False)
+    urgent: dict[str, bool] = {}
+    questions: list[int] = []
     term = without_sweeps(node)
+    term.memory(reconcile.Checks).checked_at[just_asked.pk] = time.monotonic() - 0.5
     monkeypatch.setattr(
-        reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: asked.update({task.args[2]: is_urgent})
+        reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: urgent.update({task.args[2]: is_urgent})
     )
+    monkeypatch.setattr(StatusPoller, "ask", lambda self, term, asked, *how: questions.extend(q.pk for q in asked))
 
     upcoming = reconcile.step(term, now)
 
-    assert asked == {"x:2": False, "x:3": True, "x:4": True}
-    assert upcoming == now + reconcile.HURRY
+    assert urgent == {"x:3": True, "x:4": True}
+    assert questions == [due.pk]
+    assert upcoming == now + timedelta(seconds=reconcile.HURRY_SECONDS)
+
+
+def test_a_database_clock_that_was_set_back_delays_no_check(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-23: the last answer seems to come from the future. Checks follow the monotonic clock."""
+    workload = want(node, 1, state="running", removed_at=None, heartbeat_at=timezone.now())
+    questions: list[int] = []
+    term = without_sweeps(node)
+    monkeypatch.setattr(StatusPoller, "ask", lambda self, term, asked, *how: questions.extend(q.pk for q in asked))
+    now = timezone.now()
+    for seconds in (0, -600, -599):
+        term.memory(reconcile.Checks).checked_at.update({workload.pk: time.monotonic() - 2.5})
+        reconcile.step(term, now + timedelta(seconds=seconds))
+    assert questions == [workload.pk] * 3
+
+
+def test_a_lease_that_ends_later_than_any_lease_is_void(node: Node) -> None:
+    """R-23: its holder died, and the database's clock was set back since."""
+    made = want(node, 1, leased_until_at=timezone.now() + timedelta(minutes=10), lease_epoch=0)
+    assert reconcile._take_lease(Term(5), made.pk) is not None
 
 
 def test_a_lost_workload_on_a_node_that_is_down_waits_until_the_node_is_back(
@@ -90,7 +114,8 @@ def test_a_lost_workload_on_a_node_that_is_down_waits_until_the_node_is_back(
     want(node, 1, state="lost", removed_at=None, state_since_at=now - timedelta(hours=1))
     just_lost = {"state": "lost", "removed_at": None, "state_since_at": now - timedelta(seconds=20)}
     asked: list[str] = []
-    monkeypatch.setattr(reconcile, "LEFT_BEHIND", timedelta(hours=1))
+    monkeypatch.setattr(reconcile, "LEFT_BEHIND_SECONDS", 3600.0)
+    monkeypatch.setattr(reconcile, "HURRY_SECONDS", 0.0)
     term = without_sweeps(node)
     monkeypatch.setattr(reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: asked.append(task.args[2]))
     for state, times in (("down", 1), ("down", 1), ("up", 2), ("up", 3)):
@@ -102,7 +127,7 @@ def test_a_lost_workload_on_a_node_that_is_down_waits_until_the_node_is_back(
     asked.clear()
     for _ in range(3):
         reconcile.step(term, now)
-    assert asked.count("x:2") == 3, "it may still send beside its successor"
+    assert asked.count("x:2") == 3, "it may still send at the same time as the next generation"
 
 
 def test_a_start_does_not_queue_behind_checks() -> None:

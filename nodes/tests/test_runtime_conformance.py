@@ -97,7 +97,7 @@ def test_the_name_of_another_generation_is_not_adopted(runtime: Runtime, launch:
 def test_a_container_that_is_not_ours_is_never_touched(node: Node, runtime: Runtime, launch: Launch) -> None:
     stranger = Launch(launch.name, Identity("f" * 32, "stranger", 1), "capture", launch.config)
     foreign = runtime_for(node)
-    foreign.installation = "f" * 32
+    foreign._installation = "f" * 32
     foreign.start(stranger)
 
     with pytest.raises(NameTaken):

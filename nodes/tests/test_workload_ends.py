@@ -1,4 +1,4 @@
-"""How a workload ends before, during and after its start: each arrow of its table, with the reason on record (R-11)."""
+"""How a workload ends before, during and after its start, and the recorded reason (R-11)."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from nodes import workloads
+from nodes.machines.roll_call import Roll, RollCall
 from nodes.models import Node, Workload
 from nodes.runtimes.base import Launch, Observed, Status, Unreachable
 from nodes.workloads import poll, reachability, start, stop
@@ -22,7 +23,7 @@ State = Workload.State
 
 
 class Engine:
-    """A runtime that sees one container, ended or not; or that does not answer."""
+    """A runtime with one container, running or ended; or one that does not answer."""
 
     def __init__(self, exit_code: int | None = None, *, answers: bool = True) -> None:
         self.answers = answers
@@ -64,22 +65,22 @@ def past(seconds: float = 1.0) -> Any:
     return timezone.now() - timedelta(seconds=seconds)
 
 
-def test_what_nobody_wants_any_more_before_the_call_is_never_started() -> None:
+def test_a_workload_that_is_no_longer_wanted_before_its_start_is_never_started() -> None:
     workload = make(is_wanted=False)
     stop.stop(workload, Engine())  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.EXITED, "never_started")
 
 
-def test_what_was_not_even_called_in_time_fails() -> None:
-    """R-11: nothing sticks in requested; whoever wants it makes a new one."""
+def test_a_workload_that_is_not_started_in_time_fails() -> None:
+    """R-11: no workload stays in requested; its owner requests a new one."""
     workload = make(deadline_at=past())
     start.start(workload, Engine())  # type: ignore[arg-type]
     assert (workload.state, workload.exit_reason) == (State.FAILED, "not_started")
     assert workload.error == "It did not start in time."
 
 
-def test_a_worker_that_does_not_answer_yet_is_not_missed_until_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P-04: grace after start: however often it is looked at before its first word, nothing counts against it."""
+def test_a_starting_media_worker_has_no_missed_checks_until_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-04: checks before its first answer do not count."""
 
     def silent(workload: Workload) -> Any:
         raise WorkerSilent("connection refused")
@@ -101,20 +102,20 @@ def test_a_worker_that_does_not_answer_yet_is_not_missed_until_its_deadline(monk
 
 
 @pytest.mark.parametrize(("silent_seconds", "looks"), [(50.0, None), (120.0, 3), (160.0, 2)])
-def test_a_channel_is_given_up_at_its_third_miss(
+def test_a_silent_channel_is_given_up_at_its_third_missed_check(
     monkeypatch: pytest.MonkeyPatch, settings: Any, silent_seconds: float, looks: int | None
 ) -> None:
-    """P-04: three looks in a row without an answer, and the silence allowed is over; after half as long again, two."""
+    """P-04: not before the allowed silence is over; after 1.5 times as long, two missed checks are enough."""
 
     def silent(workload: Workload, seconds: float | None = None) -> Any:
         raise WorkerSilent("connection refused")
 
-    settings.PLAYOUT_SILENCE_SECONDS = 100.0  # so that the time this test takes is nothing
+    settings.PLAYOUT_SILENCE_SECONDS = 100.0  # so that the duration of this test does not matter
     monkeypatch.setattr(poll, "fetch_status", silent)
-    monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 30.0)
     workload, engine = make("playout", state=State.RUNNING, heartbeat_at=past(silent_seconds)), Engine()
     term = Term()
-    term.memory(reachability.Heard).note(workload)
+    monkeypatch.setattr(RollCall, "call", lambda self: Roll([]))  # no node is missing
+    term.memory(reachability.Heard).note(workload.pk, workload.node_id)
 
     taken = 0
     while workload.state == State.RUNNING and taken < 6:
@@ -127,21 +128,21 @@ def test_a_channel_is_given_up_at_its_third_miss(
         assert (workload.state, workload.exit_reason) == (State.FAILED, "unresponsive")
 
 
-def test_what_is_done_before_anybody_heard_of_it_has_ended_well() -> None:
+def test_a_workload_that_ends_with_code_0_before_its_first_answer_has_exited() -> None:
     workload = make()
     start.start(workload, Engine(exit_code=0))  # type: ignore[arg-type]
     assert (workload.state, workload.exit_code) == (State.EXITED, 0)
 
 
-def test_what_is_not_wanted_while_it_starts_is_told_to_end() -> None:
+def test_a_workload_that_is_no_longer_wanted_during_its_start_is_stopped() -> None:
     workload, engine = make(state=State.STARTING, is_wanted=False), Engine()
     stop.stop(workload, engine)  # type: ignore[arg-type]
     assert workload.state == State.STOPPING
-    assert engine.signals == [False], "asked, not killed"
+    assert engine.signals == [False], "stopped without force"
 
 
-def test_what_ended_by_itself_at_its_end_time_has_ended_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-08: a recording stops by itself at its end, whether anybody tells it to or not."""
+def test_a_recording_that_ends_by_itself_at_its_end_time_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-08: it needs no stop command."""
 
     def silent(workload: Workload, seconds: float | None = None) -> Any:
         raise WorkerSilent("connection refused")
@@ -152,12 +153,12 @@ def test_what_ended_by_itself_at_its_end_time_has_ended_well(monkeypatch: pytest
     assert (workload.state, workload.exit_reason) == (State.EXITED, "done")
 
 
-def test_a_stop_waits_for_an_engine_that_is_away_and_escalates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-08: never given up while its node may come back; a warning first, critical after two minutes."""
+def test_a_stop_waits_for_an_unreachable_engine_and_raises_an_alert(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-08: it keeps trying while the node may come back; a warning first, critical after two minutes."""
     monkeypatch.setattr(stop, "tell", lambda workload, path, body: None)
     workload, away = make(state=State.RUNNING, is_wanted=False), Engine(answers=False)
     stop.stop(workload, away)  # type: ignore[arg-type]
-    assert not Alert.objects.exists(), "it has half a minute"
+    assert not Alert.objects.exists(), "no alert in the first half minute"
 
     for seconds, severity in ((31, Severity.WARNING), (121, Severity.CRITICAL)):
         fields = {"state_since_at": past(seconds), "deadline_at": past()}
@@ -167,7 +168,7 @@ def test_a_stop_waits_for_an_engine_that_is_away_and_escalates(monkeypatch: pyte
         workload.refresh_from_db()
         assert workload.state == State.STOPPING
         assert workload.deadline_at is not None
-        assert workload.deadline_at > timezone.now(), "the next word in half a minute"
+        assert workload.deadline_at > timezone.now(), "the alert is updated in half a minute"
         [alert] = Alert.objects.all()
         assert (alert.key, alert.severity) == (f"not_stopping:{workload.name}", severity)
         assert "no route to host" in alert.text
@@ -178,7 +179,7 @@ def test_a_stop_waits_for_an_engine_that_is_away_and_escalates(monkeypatch: pyte
 
 
 def test_a_stop_on_a_node_that_is_down_ends_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-08, R-11: nobody waits for a machine that is gone; should it return, what it holds is ended then."""
+    """R-08, R-11: if the node comes back, the workload is stopped then."""
     monkeypatch.setattr(stop, "tell", lambda workload, path, body: None)
     workload = make(state=State.STOPPING, is_wanted=False, deadline_at=past())
     Node.objects.update(state=Node.State.DOWN)

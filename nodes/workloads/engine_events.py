@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 
 from django.db import close_old_connections, connections
@@ -15,29 +16,32 @@ from station.redaction import redact
 logger = logging.getLogger(__name__)
 
 
+# A listener that ended is started again after this time.
+AGAIN_SECONDS = 5.0
+
+
 class Listeners:
-    """The listener thread of each node."""
+    """The listener thread of each node, and when it was started (monotonic)."""
 
     def __init__(self) -> None:
         self.threads: dict[int, threading.Thread] = {}
+        self.began: dict[int, float] = {}
 
 
 def keep_listening(term: Term, nodes: Iterable[Node], on_end: Callable[[str], None]) -> None:
-    """One listener for each engine that is up; it calls `on_end` with the owner of each container that ends.
-
-    A listener that has ended is started again in the next turn.
-    """
-    threads = term.memory(Listeners).threads
+    """One listener for each engine that is up; it calls `on_end` with the owner of each container that ends."""
+    listeners = term.memory(Listeners)
+    threads, began = listeners.threads, listeners.began
     for node in nodes:
         if node.parsed_address.is_process:
             continue
         thread = threads.get(node.pk)
-        if thread is None or not thread.is_alive():
+        if thread is None or (not thread.is_alive() and time.monotonic() - began[node.pk] > AGAIN_SECONDS):
             runtime = runtime_for(node)
             _ = runtime.installation  # read it here, or the listener thread would keep a database connection open
             arguments = (term, node.name, runtime, on_end)
             thread = threading.Thread(target=_listen, args=arguments, daemon=True, name=f"events-{node.name}")
-            threads[node.pk] = thread
+            threads[node.pk], began[node.pk] = thread, time.monotonic()
             thread.start()
 
 

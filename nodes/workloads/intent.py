@@ -6,18 +6,20 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
+from nodes.machines.node_clock import known_offset_seconds
 from nodes.machines.placement import NodeFull
 from nodes.models import Node, Workload
+from nodes.models.workload import WorkloadQuerySet
 from nodes.runtimes import installation
 from nodes.runtimes.base import Identity, Launch
 from nodes.workloads.supervision_policy import Supervision
+from station.database.locks import Queue, queue_for
 from station.models import Project
 from station.sealing import seal, unseal
 from worker.wire import codec
-from worker.wire.configuration import Control, write_handover
+from worker.wire.configuration import Control, LaunchClock, write_handover
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104  (a media worker on another machine; its token protects it)
-LIVE_STATES = Workload.live_states()
 
 
 class NoControlPort(Exception):
@@ -50,16 +52,20 @@ def want(  # noqa: PLR0913  (one row, one column each)
     policy = supervision or Supervision()
     for _ in range(5):
         current = latest(owner)
-        if current and current.is_wanted and current.state in LIVE_STATES:
+        if current and current.is_wanted_and_live:
             return current
         generation = current.generation + 1 if current else 1
         try:
             with transaction.atomic():
-                # The lock makes callers queue: in parallel they would choose the same port, or the same last place.
-                locked = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+                # Callers queue: in parallel they would choose the same port, or the same last place.
+                queue_for(Queue.NODE, node.pk)
+                most = Node.objects.values_list("max_workloads", flat=True).get(pk=node.pk)
                 others = Workload.objects.live().filter(node=node).exclude(owner=owner).count()
-                if others >= locked.max_workloads:
-                    raise NodeFull(f"{node.name}: already runs {others} of {locked.max_workloads} workloads")
+                if others >= most:
+                    raise NodeFull(f"{node.name}: already runs {others} of {most} workloads")
+                # What it replaces may still run somewhere and may now be told to stop (P-14).
+                replaced = Workload.objects.filter(owner=owner).exclude(state__in=Workload.live_states())
+                _unwant(replaced, now=now, by=owner, note=f"replaced by generation {generation}")
                 workload = Workload.objects.create(
                     owner=owner,
                     generation=generation,
@@ -83,15 +89,18 @@ def want(  # noqa: PLR0913  (one row, one column each)
                 workload.events.create(at=now, old="", new=workload.state, by=owner, note=f"wanted on {node.name}")
             return workload
         except IntegrityError:
-            continue  # another process took this generation or this port: read again
+            continue  # another process took this generation or this port, or a lost one resumed: read again
     raise NoControlPort(f"No free control port was found on {node.name}.")
 
 
 def unwant(owner: str, *, now: datetime, by: str, note: str = "") -> int:
     """Mark all workloads of this owner as no longer wanted."""
-    rows = Workload.objects.filter(owner=owner, is_wanted=True)
+    return _unwant(Workload.objects.filter(owner=owner), now=now, by=by, note=note)
+
+
+def _unwant(rows: WorkloadQuerySet, *, now: datetime, by: str, note: str) -> int:
     count = 0
-    for workload in rows:
+    for workload in rows.filter(is_wanted=True):
         with transaction.atomic():
             if Workload.objects.filter(pk=workload.pk, is_wanted=True).update(is_wanted=False):
                 workload.refresh_from_db(fields=["state"])
@@ -112,8 +121,8 @@ def workload_name(owner: str, generation: int) -> str:
     return f"airlock-{installation()[:8]}-{owner.replace(':', '-')}-g{generation}"
 
 
-def launch_of(workload: Workload) -> Launch:
-    """Everything a runtime needs. The secrets are decrypted only here."""
+def launch_of(workload: Workload, now: datetime) -> Launch:
+    """Everything a runtime needs to start it now. The secrets are decrypted only here."""
     opened = unseal(workload.secrets_sealed)
     address = workload.node.parsed_address
     control = Control(
@@ -127,7 +136,11 @@ def launch_of(workload: Workload) -> Launch:
         name=workload.name,
         identity=Identity(installation(), workload.owner, workload.generation, workload.epoch),
         program=workload.program,
-        config=write_handover(control, {**workload.spec, **opened.get("config", {})}),
+        config=write_handover(
+            control,
+            {**workload.spec, **opened.get("config", {})},
+            LaunchClock(now, known_offset_seconds(workload.node)),
+        ),
         devices=tuple(workload.spec.get("devices", ())),
         control_port=workload.control_port,
         memory_mb=workload.memory_mb,

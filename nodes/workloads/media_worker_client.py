@@ -9,8 +9,10 @@ from typing import Protocol, TypeVar
 from django.conf import settings
 
 from nodes.models import Workload
-from nodes.runtimes import simulated
+from nodes.runtimes import installation, simulated
+from nodes.runtimes.base import MayNotAct
 from nodes.workloads import token_of
+from station.database.roles import release_session
 from worker.wire import codec
 from worker.wire.commands import Command, End
 from worker.wire.status import CaptureStatus, S, WorkerStatus, kind_of
@@ -56,9 +58,11 @@ def _call(
         return Reply(http.client.OK, "application/json", codec.dumps(world.status(workload.name)).encode())
     host = workload.node.worker_host
     limit = settings.WORKER_ANSWER_SECONDS if seconds is None else seconds
+    headers = {"Authorization": f"Bearer {token_of(workload)}"}
+    release_session()
     connection = http.client.HTTPConnection(host, workload.control_port, timeout=limit)
     try:
-        connection.request(method, path, body, headers={"Authorization": f"Bearer {token_of(workload)}"})
+        connection.request(method, path, body, headers=headers)
         response = connection.getresponse()
         content = response.read(ANSWER_LIMIT_BYTES + 1)
         if len(content) > ANSWER_LIMIT_BYTES:
@@ -72,33 +76,41 @@ def _call(
 
 
 def _read(workload: Workload, reply: Reply, kind: type[N]) -> N:
+    return read_reply(reply, kind, workload.owner, workload.generation)
+
+
+def read_reply(reply: Reply, kind: type[N], owner: str, generation: int) -> N:
+    """The answer, decoded. Raises WorkerSilent if it cannot be read, or if another workload answers there."""
     if reply.status != http.client.OK:
         raise WorkerSilent(f"answered {reply.status}")
     try:
         answer = codec.loads(kind, reply.body)
     except codec.WireError as error:
         raise WorkerSilent(f"the answer cannot be read: {error}") from error
-    if (answer.owner, answer.generation) != (workload.owner, workload.generation):
+    if (answer.owner, answer.generation) != (owner, generation):
         raise WorkerSilent(f"another workload answers there: {answer.owner}, generation {answer.generation}")
     return answer
 
 
 def fetch_status(workload: Workload, seconds: float | None = None) -> WorkerStatus:
     """The status of the media worker, in the type of its program."""
-    known = _closed_parts(workload) - PARTS_AGAIN
-    path = f"/status?parts_after={known}" if known > 0 else "/status"
+    path = status_path(workload.status(CaptureStatus))
     return _read(workload, _call(workload, "GET", path, seconds=seconds), kind_of(workload.program))
 
 
-def _closed_parts(workload: Workload) -> int:
-    """The number of the last part that is known and will not change."""
-    parts = workload.status(CaptureStatus).parts
-    return max((part.number for part in parts if part.ended_at), default=0)
+def status_path(known: WorkerStatus | None) -> str:
+    """Asks only for the parts that may have changed since the status that is known."""
+    parts = known.parts if isinstance(known, CaptureStatus) else ()
+    after = max((part.number for part in parts if part.ended_at), default=0) - PARTS_AGAIN
+    return f"/status?parts_after={after}" if after > 0 else "/status"
 
 
 def send_end(workload: Workload, ends_at: datetime) -> WorkerStatus:
-    """Send the media worker a new end time; returns its status afterwards."""
-    return tell(workload, End(ends_at), kind_of(workload.program))
+    """Send the media worker a new end time; returns its status afterwards. Raises only WorkerSilent."""
+    try:
+        return tell(workload, End(ends_at), kind_of(workload.program))
+    except WorkerRefused as refusal:
+        raise WorkerSilent(f"refused its new end: {refusal}") from refusal
 
 
 def fetch(workload: Workload, path: str, kind: type[N]) -> N:
@@ -111,7 +123,11 @@ class WorkerRefused(Exception):
 
 
 def tell(workload: Workload, command: Command, kind: type[S]) -> S:
-    """Send a command; returns the status afterwards."""
+    """Send a command; returns the status afterwards. A machine that may not act on nodes sends none (S-13)."""
+    try:
+        installation()
+    except MayNotAct as refusal:
+        raise WorkerRefused(str(refusal)) from refusal
     reply = _call(workload, "POST", command.path, codec.dumps(command).encode())
     if reply.status == http.client.BAD_REQUEST:
         try:

@@ -41,7 +41,8 @@ def sweep_node(term: Term, node: Node) -> int:
     )
     orphans = [seen for seen in listed if seen.name not in known]
     first_seen, names = term.memory(Sightings).first_seen, {seen.name for seen in orphans}
-    for stale in [key for key in first_seen if key[0] == node.pk and key[1] not in names]:
+    # A copy: the sweeps of other nodes add to it at the same time.
+    for stale in [key for key in list(first_seen) if key[0] == node.pk and key[1] not in names]:
         del first_seen[stale]
     for orphan in orphans:
         try:

@@ -1,15 +1,21 @@
 """Watch a running workload: store its progress, detect that it is gone, silent or has ended."""
 
 import logging
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from nodes.machines import health
+from nodes.machines.node_clock import Span, read_station_time
 from nodes.models import Node, Workload
+from nodes.models.workload import NODE_GONE
 from nodes.runtimes.base import Observed, Runtime, RuntimeFault, Status
 from nodes.workloads import reachability
 from nodes.workloads.media_worker_client import WorkerHangs, WorkerSilent, fetch_status, send_end
 from nodes.workloads.reachability import SEALED, UNREACHABLE, VANISHED, Doubt, Heard
+from nodes.workloads.worker_clock import check_clock
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
 from station.leader_term import Term
@@ -30,15 +36,30 @@ HUNG_LOOP_SECONDS = 20
 ON_AIR_SECONDS = 5.0
 
 
-def poll(term: Term, workload: Workload, runtime: Runtime) -> None:
-    """One check. The engine is asked only when the media worker itself is silent."""
+@dataclass(frozen=True)
+class Answer:
+    """A status, and the call that brought it."""
+
+    status: WorkerStatus
+    call: Span
+
+
+Asked = Callable[[], Answer]
+
+
+def poll(term: Term, workload: Workload, runtime: Runtime, asked: Asked | None = None) -> None:
+    """One check. The engine is asked only when the media worker itself is silent.
+
+    `asked` returns its answer, or raises what `fetch_status` raises, if it was asked already (`status_poller`).
+    """
     is_fenced = workload.is_fenced
-    # It did not answer the last check and may be off air: ask its engine and all nodes while waiting for its answer.
-    doubt = reachability.ask_around(workload, runtime) if is_fenced and workload.missed_looks else None
+    # It did not answer the last check and may be off air: ping all nodes while waiting for its answer.
+    doubt = reachability.ask_around(term, workload, runtime) if is_fenced and workload.missed_looks else None
     try:
-        status = fetch_status(workload, reachability.PATIENCE_SECONDS if is_fenced else None)
+        answer = asked() if asked else _ask(workload)
+        status, clock = answer.status, answer.status.clock
         ends_at = workload.wanted_end_at
-        if ends_at is not None and _has_other_end(status, ends_at):
+        if ends_at is not None and has_other_end(status, ends_at):
             status = send_end(workload, ends_at)
     except CannotOpen as fault:
         _alert_sealed(workload, str(fault))
@@ -54,15 +75,24 @@ def poll(term: Term, workload: Workload, runtime: Runtime) -> None:
     except WorkerSilent as silence:
         _ask_engine(term, workload, runtime, str(silence), doubt)
         return
-    term.memory(Heard).note(workload)
-    if _hangs(status, is_fenced=is_fenced):
+    term.memory(Heard).note(workload.pk, workload.node_id)
+    if hangs(status, is_fenced=is_fenced):
         stuck = f"its main loop has been stuck for {status.loop_age_seconds:.0f} s"
         _ask_engine(term, workload, runtime, stuck, doubt)
         return
-    take_heartbeat(workload, status, database_now())
+    term.memory(Heard).note(workload.pk, workload.node_id, is_heartbeat=True)
+    station = read_station_time()
+    take_heartbeat(workload, status, station.now)
+    check_clock(workload, clock, answer.call, station)
 
 
-def _hangs(status: WorkerStatus, *, is_fenced: bool) -> bool:
+def _ask(workload: Workload) -> Answer:
+    began = time.monotonic()
+    status = fetch_status(workload, reachability.PATIENCE_SECONDS if workload.is_fenced else None)
+    return Answer(status, Span(began, time.monotonic()))
+
+
+def hangs(status: WorkerStatus, *, is_fenced: bool) -> bool:
     """Is its main loop stuck? A fenced workload that still sends frames does not count: if its storage does not
     answer, a replacement would hang too (the owning app raises an alert)."""
     age = status.last_frame_age_seconds
@@ -70,7 +100,7 @@ def _hangs(status: WorkerStatus, *, is_fenced: bool) -> bool:
     return status.loop_age_seconds > HUNG_LOOP_SECONDS and not is_on_air
 
 
-def _has_other_end(status: WorkerStatus, ends_at: datetime) -> bool:
+def has_other_end(status: WorkerStatus, ends_at: datetime) -> bool:
     """Does the media worker have another end time than the wanted one?"""
     return status.ends_at is None or abs((status.ends_at - ends_at).total_seconds()) > 0.01
 
@@ -104,19 +134,22 @@ def _ask_engine(
     now = database_now()
     _note_miss(workload)
     is_down = not workload.is_fenced and workload.node.state == Node.State.DOWN
-    is_overdue = _is_overdue(workload, now) and (not is_our_fault or is_down)
+    is_overdue = _is_overdue(term, workload, now) and (not is_our_fault or is_down)
+    if workload.is_fenced and doubt is None:
+        doubt = reachability.ask_around(term, workload, runtime)
     try:
-        observed = doubt.inspect() if doubt else reachability.inspect(workload, runtime)
+        observed = doubt.inspect() if doubt else runtime.inspect(workload.name)
     except RuntimeFault as fault:
+        now = database_now()  # the call may have taken seconds
         # The engine may be restarting while the container runs on (live-restore): wait until the deadline.
         if not is_overdue or _must_wait_for_card(workload, now):
             return
-        if workload.is_fenced and doubt and doubt.answers(workload.node):
+        if doubt and doubt.node_answers():
             _end_silent(term, workload, silence, now)  # the machine answers: restart it there
         elif not reachability.seems_to_be_us(workload, now, doubt):
-            _mark_lost(
-                workload, "node_gone", f"Neither the media worker nor its node answers: {redact(str(fault))}", now
-            )
+            error = f"Neither the media worker nor its node answers: {redact(str(fault))}"
+            _mark_lost(workload, NODE_GONE, error, now)
+            health.note_gone(workload.node, error)  # so that nothing else is placed there
         return
     if observed is None:
         _mark_lost(workload, "gone", "Its container or process no longer exists.", now)
@@ -134,10 +167,9 @@ def _must_wait_for_card(workload: Workload, now: datetime) -> bool:
 
 def _end_silent(term: Term, workload: Workload, silence: str, now: datetime) -> None:
     """End a workload that its engine reports as running but that does not answer."""
-    if reachability.is_walled_off(term, workload, now):
+    if reachability.is_blocked_by_network(term, workload, now):
         return
-    silent = (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
-    error = f"It is running but has not answered for {silent:.0f} s ({silence})."
+    error = f"It is running but has not answered for {silent_seconds(term, workload, now):.0f} s ({silence})."
     if workload.move(State.FAILED, now=now, note=error, exit_reason="unresponsive", error=error):
         logger.error("Workload is unresponsive and will be ended. workload=%s", workload.name)
 
@@ -159,15 +191,25 @@ def _note_miss(workload: Workload) -> None:
     Workload.objects.filter(pk=workload.pk).update(missed_looks=workload.missed_looks)
 
 
-def _is_overdue(workload: Workload, now: datetime) -> bool:
+def _is_overdue(term: Term, workload: Workload, now: datetime) -> bool:
     """Has it been silent too long? Without `silence_seconds` it may be silent until its deadline (P-04)."""
     limit = workload.silence_seconds
+    silent = silent_seconds(term, workload, now)
+    if limit is None and workload.pk in term.memory(Heard).heartbeats:
+        return silent > Workload.DEADLINES[State.RUNNING].total_seconds()
     if limit is not None:
-        silent = (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
         # After a long silence fewer misses are enough: if a machine drops every packet, each check takes seconds.
         misses = MISSES_UNTIL_LOST - 1 if silent >= LONG_SILENCE * limit else MISSES_UNTIL_LOST
         return silent >= limit and workload.missed_looks >= misses
     return workload.deadline_at is not None and now > workload.deadline_at
+
+
+def silent_seconds(term: Term, workload: Workload, now: datetime) -> float:
+    """Since its last heartbeat; by the monotonic clock if this leader had one: the database's may be set (R-23)."""
+    heard_at = term.memory(Heard).heartbeats.get(workload.pk)
+    if heard_at is not None:
+        return time.monotonic() - heard_at
+    return (now - (workload.heartbeat_at or workload.state_since_at)).total_seconds()
 
 
 def _mark_lost(workload: Workload, reason: str, error: str, now: datetime) -> None:

@@ -1,16 +1,15 @@
 """A media worker does not answer: is it gone, or is this machine cut off?
 
-A fenced workload (see `supervision`) may still be sending: if the fault is here, it is neither ended nor replaced
-(P-05).
+A fenced workload (see `supervision_policy`) may still be sending: if the fault is here, it is neither ended nor
+replaced (P-05).
 """
 
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nodes.machines import health
-from nodes.models import Node, Workload
+from nodes.machines.roll_call import Roll, RollCall
+from nodes.models import Workload
 from nodes.runtimes.base import Observed, Runtime, RuntimeFault
 from station.alerts import raise_alert
 from station.leader_term import Term
@@ -19,48 +18,34 @@ from station.models.alert import Severity
 State = Workload.State
 # How long a fenced media worker, its engine or another node may take to answer before it counts as silent.
 PATIENCE_SECONDS = 1.5
-INSPECT_THREADS = 64
 RECENT_SECONDS = 60.0
 # If a media worker on a node answered this recently, the node's control ports can be reached.
 REACHED_SECONDS = 60.0
 MOST_HEARD = 5000
 VANISHED, UNREACHABLE, SEALED = "nodes_vanished", "channels_unreachable", "tokens_sealed"
 
-_inspecting = ThreadPoolExecutor(INSPECT_THREADS, "inspect")
-
 
 @dataclass(frozen=True)
 class Doubt:
-    """The calls that show who is at fault, made in parallel: time-outs in sequence would mean seconds off air."""
+    """A fenced media worker is silent, and all nodes are pinged: who is at fault?"""
 
-    inspection: "Future[Observed | None]"
-    roll: health.RollCall
+    workload: Workload
+    runtime: Runtime
+    roll: Roll
 
     def inspect(self) -> Observed | None:
-        return _answer(self.inspection)
+        """Ask its engine, if that answers pings: waiting for one that hangs would mean seconds off air."""
+        if not self.node_answers():
+            raise RuntimeFault(f"no answer within {PATIENCE_SECONDS:g} s")
+        return self.runtime.inspect(self.workload.name)
 
-    def answers(self, node: Node) -> bool:
-        return node not in self.roll.missing(PATIENCE_SECONDS)
-
-
-def ask_around(workload: Workload, runtime: Runtime) -> Doubt:
-    """Ask the engine about the workload, and ping all nodes."""
-    return Doubt(_inspecting.submit(runtime.inspect, workload.name), health.call_roll())
+    def node_answers(self) -> bool:
+        return self.workload.node not in self.roll.missing(PATIENCE_SECONDS)
 
 
-def inspect(workload: Workload, runtime: Runtime) -> Observed | None:
-    """Ask its engine. For a fenced workload wait only briefly: it may be off air, and its engine may be dead too."""
-    if not workload.is_fenced:
-        return runtime.inspect(workload.name)
-    return _answer(_inspecting.submit(runtime.inspect, workload.name))
-
-
-def _answer(inspection: "Future[Observed | None]") -> Observed | None:
-    try:
-        return inspection.result(PATIENCE_SECONDS)
-    except TimeoutError as error:
-        inspection.cancel()
-        raise RuntimeFault(f"no answer within {PATIENCE_SECONDS:g} s") from error
+def ask_around(term: Term, workload: Workload, runtime: Runtime) -> Doubt:
+    """Ping all nodes, or share the pings that are under way. Returns at once."""
+    return Doubt(workload, runtime, term.memory(RollCall).call())
 
 
 class Heard:
@@ -69,11 +54,15 @@ class Heard:
     def __init__(self) -> None:
         self.workloads: dict[int, float] = {}
         self.nodes: dict[int, float] = {}
+        self.heartbeats: dict[int, float] = {}  # answers of workloads that do not hang
 
-    def note(self, workload: Workload) -> None:
+    def note(self, pk: int, node_id: int, *, is_heartbeat: bool = False) -> None:
         if len(self.workloads) > MOST_HEARD:
             self.workloads.clear()
-        self.workloads[workload.pk] = self.nodes[workload.node_id] = time.monotonic()
+            self.heartbeats.clear()
+        self.workloads[pk] = self.nodes[node_id] = time.monotonic()
+        if is_heartbeat:
+            self.heartbeats[pk] = time.monotonic()
 
     def knows(self, workload: Workload) -> bool:
         """Did it answer before, or did any media worker on its node answer recently?"""
@@ -81,7 +70,7 @@ class Heard:
         return workload.pk in self.workloads or since < REACHED_SECONDS
 
 
-def is_walled_off(term: Term, workload: Workload, now: datetime) -> bool:
+def is_blocked_by_network(term: Term, workload: Workload, now: datetime) -> bool:
     """P-05: its engine reports it as running, but it does not answer. If a firewall blocks us, it must not be ended.
 
     True if this leader never got an answer from that node, or if most fenced workloads became silent at once.
@@ -107,14 +96,15 @@ def is_walled_off(term: Term, workload: Workload, now: datetime) -> bool:
 
 
 def seems_to_be_us(workload: Workload, now: datetime, doubt: Doubt | None) -> bool:
-    """P-05: if most nodes disappear at once, this machine is cut off, and their workloads are not moved."""
-    if not workload.is_fenced:
+    """P-05: if most nodes disappear at once, this machine is cut off, and their fenced workloads are not moved."""
+    if doubt is None:
         return False
-    roll = doubt.roll if doubt else health.call_roll()
-    gone = roll.missing(PATIENCE_SECONDS)
+    gone = doubt.roll.missing(PATIENCE_SECONDS)
     # Nodes that were drained or down before are not counted: they say nothing about this machine.
     recent = (workload.heartbeat_at or workload.state_since_at) - timedelta(seconds=RECENT_SECONDS)
-    counted = [node for node in roll.nodes if not node.is_draining and node.last_seen_at and node.last_seen_at > recent]
+    counted = [
+        node for node in doubt.roll.nodes if not node.is_draining and node.last_seen_at and node.last_seen_at > recent
+    ]
     missing = [node for node in counted if node in gone]
     if len(missing) * 2 <= len(counted):
         return False

@@ -6,11 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from nodes import failpoints
+from nodes.machines.node_clock import Span, read_station_time
 from nodes.models import Workload
 from nodes.runtimes.base import NameTaken, Observed, OutcomeUnknown, Refused, Runtime, RuntimeFault, Status, Unreachable
 from nodes.workloads import launch_of
 from nodes.workloads.media_worker_client import WorkerSilent, fetch_status
 from nodes.workloads.poll import finish, take_heartbeat
+from nodes.workloads.worker_clock import check_clock
 from station.alerts import raise_alert
 from station.clock import database_now
 from station.models.alert import Severity
@@ -47,7 +49,7 @@ def start(workload: Workload, runtime: Runtime) -> None:
 def _call(workload: Workload, runtime: Runtime) -> Observed | None:
     """Call the runtime. None if there is nothing to continue with; the row has the reason."""
     try:
-        return runtime.start(launch_of(workload))
+        return runtime.start(launch_of(workload, database_now()))
     except NameTaken as fault:
         now = database_now()
         raise_alert(
@@ -74,8 +76,10 @@ def _await_first_answer(workload: Workload, runtime: Runtime) -> None:
     """Wait briefly for the new media worker's first answer; if it takes longer, the next check continues here."""
     deadline = time.monotonic() + FIRST_ANSWER_SECONDS
     while True:
+        asked = time.monotonic()
         try:
             status = fetch_status(workload)
+            call = Span(asked, time.monotonic())
             break
         except WorkerSilent as silence:
             if time.monotonic() > deadline:
@@ -91,10 +95,12 @@ def _await_first_answer(workload: Workload, runtime: Runtime) -> None:
             if observed is not None:
                 finish(workload, observed, runtime)
             return
-    now = database_now()
+    station = read_station_time()
+    now = station.now
     if workload.move(State.RUNNING, now=now, note="it answers", started_at=now, heartbeat_at=now, error=""):
         logger.info("Workload is running. workload=%s node=%s", workload.name, workload.node.name)
         take_heartbeat(workload, status, now)
+    check_clock(workload, status.clock, call, station, is_start=True)
 
 
 def _fail(workload: Workload, reason: str, error: str, now: datetime, **changes: Any) -> None:

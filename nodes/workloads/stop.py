@@ -9,6 +9,7 @@ from django.db.models import F
 
 from nodes import failpoints
 from nodes.models import Node, Workload
+from nodes.models.workload import NODE_GONE
 from nodes.runtimes.base import NameTaken, OutcomeUnknown, Refused, Runtime, RuntimeFault, Status, Unreachable
 from nodes.workloads.media_worker_client import WorkerRefused, WorkerSilent, tell
 from nodes.workloads.poll import finish
@@ -68,11 +69,14 @@ def _ask_media_worker(workload: Workload) -> None:
 
 def _resume_lost(workload: Workload, now: datetime) -> bool:
     """Return a lost workload to running if its node is back, it never stopped, and nothing replaced it (P-06)."""
-    is_spare = workload.state != State.LOST or not workload.is_wanted or not workload.is_fenced
-    if is_spare or Workload.objects.filter(owner=workload.owner, generation__gt=workload.generation).exists():
+    cannot_resume = workload.state != State.LOST or not workload.is_wanted or not workload.is_fenced
+    if cannot_resume or Workload.objects.filter(owner=workload.owner, generation__gt=workload.generation).exists():
         return False
     try:
         with transaction.atomic():
+            # Lock it: a successor that is decided at the same time makes it unwanted (nodes.workloads.want).
+            if not Workload.objects.select_for_update(no_key=True).filter(pk=workload.pk, is_wanted=True).exists():
+                return False
             return workload.move(
                 State.RUNNING,
                 now=now,
@@ -83,7 +87,7 @@ def _resume_lost(workload: Workload, now: datetime) -> bool:
                 heartbeat_at=now,
             )
     except IntegrityError:
-        return False  # another workload has its control port now
+        return False  # another workload has its control port now, or it was replaced
 
 
 def clean_up(workload: Workload, runtime: Runtime) -> None:
@@ -136,7 +140,7 @@ def _note_failed_stop(workload: Workload, error: str, now: datetime) -> None:
         return
     node_is_down = Node.objects.filter(pk=workload.node_id, state=Node.State.DOWN).exists()
     if node_is_down and workload.state == State.STOPPING:
-        workload.move(State.LOST, now=now, note=f"its node is down: {error}", exit_reason="node_gone", error=error)
+        workload.move(State.LOST, now=now, note=f"its node is down: {error}", exit_reason=NODE_GONE, error=error)
     else:
         deadline = now + Workload.DEADLINES[State.STOPPING]
         Workload.objects.filter(pk=workload.pk).update(error=error, deadline_at=deadline)

@@ -4,17 +4,19 @@ from django.contrib import admin
 from unfold.decorators import display
 
 from playout.models import AsRunEntry
+from playout.models.asrun import ASRUN_WORDS
 from station.admin.base import ReadOnlyAdmin, VisibleFilter
+from station.admin.search import WordSearch
 from station.badges import stamp
 from station.clock import spoken
 
 
 @admin.register(AsRunEntry)
-class AsRunAdmin(ReadOnlyAdmin):
+class AsRunAdmin(WordSearch, ReadOnlyAdmin):
     list_display = ["started_shown", "title", "kind", "channel", "length_shown", "planned_shown", "how", "note"]
     list_filter = [("channel", VisibleFilter), "kind", "reason"]
     list_select_related = ["channel"]
-    search_fields = ["title", "note"]
+    search_words = ASRUN_WORDS
     date_hierarchy = "started_at"
     fields = ["channel", "title", "kind", "planned_shown", "started_shown", "ended_shown", "length_shown"]
     fields += ["from_seconds", "frames", "repeats", "how", "note", "asset"]

@@ -17,6 +17,7 @@ from unfold.decorators import display
 from playout.admin.buttons import BUTTONS
 from playout.channels.outputs import EXAMPLES, ONLY_ONE, TWICE
 from playout.lists.broadcast_days import day_of
+from playout.lists.reservations import settle, watch_soon
 from playout.models import Channel, ChannelEvent, ChannelOutput, Recovery
 from playout.views.channels import now_context
 from station.admin.base import (
@@ -28,6 +29,7 @@ from station.admin.base import (
     named,
 )
 from station.admin.buttons import Operated
+from station.clock import database_now
 
 State = Channel.State
 DAYS_SHOWN = 7
@@ -110,6 +112,9 @@ class ChannelAdmin(Operated, MachineAdmin):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Only list changes reach a running media worker; say so if other settings changed."""
         super().save_related(request, form, formsets, change)
+        for clash in settle(form.instance, database_now())[:5]:
+            messages.warning(request, clash.in_words)
+        watch_soon([form.instance], database_now())
         names = {name for name in form.changed_data if name not in {"name", "project", "playlist"}}
         if form.instance.is_wanted and (names or any(each.has_changed() for each in formsets)):
             messages.info(request, "The channel is still running its old settings. Restart or move it to apply this.")

@@ -4,7 +4,11 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.forms import BaseInlineFormSet
 from django.http import HttpRequest
+from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -16,10 +20,12 @@ from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminSingleDateWidget, UnfoldAdminTextInputWidget
 
 from playout.lists.controls import copy
-from playout.lists.list_timing import Plan, on_air_today, plan_of
+from playout.lists.list_timing import Plan, on_air_today, plan_of, with_items
+from playout.lists.reservations import ListChange, ListClash, new_clashes
 from playout.models import Playlist, PlaylistItem
 from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, named
 from station.admin.buttons import Button, Operated
+from station.clock import database_now
 from station.clock.lengths import SecondsField
 from station.rights import only_visible
 
@@ -28,8 +34,31 @@ class DayForm(BaseDialogForm):
     day = forms.DateField(widget=UnfoldAdminSingleDateWidget)
 
 
+class ItemFormSet(BaseInlineFormSet):
+    def clean(self) -> None:
+        """Refuse live items whose device or port others have reserved, beside the item (P-15)."""
+        super().clean()
+        if any(self.errors):
+            return
+        forms = [form for form in self.forms if form.cleaned_data and not form.cleaned_data.get("DELETE")]
+        forms.sort(key=lambda form: form.instance.position or 0)
+        by_id = {id(form.instance): form for form in forms}
+        by_pk = {form.instance.pk: form for form in forms if form.instance.pk}
+        refusals = []
+        for clash in new_clashes(self.instance, [form.instance for form in forms], database_now()):
+            item = clash.window.item  # a copy, if it is on air now
+            form = by_id.get(id(item)) or by_pk.get(item.pk)
+            if form is not None:
+                form.add_error("source", clash.in_words)
+            else:
+                refusals.append(clash.in_words)
+        if refusals:
+            raise ValidationError(refusals)
+
+
 class ItemInline(ProjectRights, TabularInline):
     model = PlaylistItem
+    formset = ItemFormSet
     fields = ["kind", "asset", "source", "title", "in_seconds", "out_seconds", "length_seconds"]
     # The position comes last: it is hidden, and unfold puts the drag handle into the first column.
     fields += ["start_time", "start", "max_late_seconds", "position"]
@@ -95,8 +124,41 @@ class PlaylistAdmin(Operated, StationAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Playlist | None = None) -> Any:
         return self.fieldsets if obj else self.fieldsets[:1]
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Playlist]:
+        return with_items(super().get_queryset(request))
+
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
+    ) -> Any:
+        """If a device is taken between the check and the saving, check again: the form shows it beside the item."""
+        try:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        except ListClash:  # raised out of the transaction, which is rolled back
+            pass
+        try:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        except ListClash as clash:  # no check finds it: two channels of one node play this list
+            messages.error(request, str(clash))
+            return redirect(request.get_full_path())
+
+    def save_model(self, request: HttpRequest, obj: Playlist, form: Any, change: bool) -> None:
+        request.list_change = ListChange(obj if change else None, database_now())  # type: ignore[attr-defined]
+        super().save_model(request, obj, form, change)
+
+    def delete_model(self, request: HttpRequest, obj: Playlist) -> None:
+        change = ListChange(obj, database_now())
+        super().delete_model(request, obj)
+        change.finish(None)
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        changes = [ListChange(each, database_now()) for each in queryset]
+        super().delete_queryset(request, queryset)
+        for change in changes:
+            change.finish(None)
+
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
+        request.list_change.finish(form.instance)  # type: ignore[attr-defined]
         if warning := on_air_today(form.instance, timezone.now()):
             messages.warning(request, warning)
 

@@ -1,5 +1,7 @@
 """The HTTP API of playlists: times and warnings; create, change, fill, delete."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, datetime, time
 from typing import Any
 
@@ -7,15 +9,18 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Router, Schema, Status
+from ninja.errors import HttpError
 
 from assets.models import Asset
 from playout.lists.copies import keep_known
 from playout.lists.list_timing import plan_of
+from playout.lists.reservations import ListChange, ListClash
 from playout.lists.rundown import MOST_ITEMS
 from playout.models import Channel, Playlist, PlaylistItem
 from scheduling.models import Recorder
 from station import audit
-from station.api_support import by, check, one, project_of, remove, store, visible
+from station.api_support import CONFLICT, by, check, one, project_of, remove, store, visible
+from station.clock import database_now
 
 playlists = Router(tags=["playlists"])
 
@@ -117,7 +122,7 @@ def put_items(request: HttpRequest, pk: int, wanted: ItemsIn) -> PlaylistDetail:
         item.asset = one(Asset.objects.all(), request, asset) if asset is not None else None
         item.source = one(Recorder.objects.all(), request, source) if source is not None else None
         items.append(item)
-    with transaction.atomic():
+    with _reserving(playlist):
         for row in keep_known(playlist, items):
             audit.record(by(request), "delete", row, before=audit.values_of(row))
             row.delete()
@@ -130,7 +135,9 @@ def put_items(request: HttpRequest, pk: int, wanted: ItemsIn) -> PlaylistDetail:
 @playlists.delete("/{pk}", response={204: None})
 def delete_playlist(request: HttpRequest, pk: int) -> Status[None]:
     """409 if a channel uses the list."""
-    remove(request, one(Playlist.objects.all(), request, pk))
+    playlist = one(Playlist.objects.all(), request, pk)
+    with _reserving(playlist, is_deleted=True):
+        remove(request, playlist)
     return Status(204, None)
 
 
@@ -140,7 +147,20 @@ def _write(request: HttpRequest, playlist: Playlist, wanted: PlaylistChange, ver
         given["channel"] = one(Channel.objects.all(), request, given["channel"])
     for name, value in given.items():
         setattr(playlist, name, value)
-    store(request, playlist, verb, fields=list(given) if verb == "change" else None)
+    with _reserving(playlist):
+        store(request, playlist, verb, fields=list(given) if verb == "change" else None)
+
+
+@contextmanager
+def _reserving(playlist: Playlist, *, is_deleted: bool = False) -> Iterator[None]:
+    """Change the list and the reservations of its live items, or nothing: 409 names who has a device or port (P-15)."""
+    try:
+        with transaction.atomic():
+            change = ListChange(playlist, database_now())
+            yield
+            change.finish(None if is_deleted else playlist)
+    except ListClash as clash:
+        raise HttpError(CONFLICT, str(clash)) from clash
 
 
 def _detail(playlist: Playlist) -> PlaylistDetail:

@@ -6,7 +6,7 @@ running scheduler. The others are commands to the media worker, sent at once.
 
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +19,9 @@ from nodes.workloads.media_worker_client import WorkerRefused, WorkerSilent, fet
 from nodes.workloads.reconcile import reconcile
 from playout.channels import failover
 from playout.channels.lifecycle import advance
+from playout.channels.port_watch import keep_outputs, warnings_of
 from playout.lists.insertion import CannotInsert, Wish, insert_behind
+from playout.lists.reservations import watch_soon
 from playout.lists.rundown import rundown_of
 from playout.models import Channel, PlaylistItem, Recovery
 from scheduling.recording.controls import sentence
@@ -35,6 +37,8 @@ WORDS = {"play": "plays", "pause": "is paused", "skip": "skips to the next item"
 
 COMMANDS: dict[str, type[Command]] = {"play": Play, "pause": Pause, "skip": Skip}
 ON_AIR = (State.ON_AIR,)
+# By then the media worker has reported its new place, so the times of live items can be computed.
+SHIFT_KNOWN_AFTER = timedelta(seconds=3)
 
 
 def is_startable(channel: Channel) -> bool:
@@ -94,6 +98,7 @@ def _command(channel: Channel, word: str, item: PlaylistItem | None = None, take
     except WorkerRefused as refusal:
         return refused(f"{channel}: {sentence(str(refusal))}")
     result = f"switches to {item.shown_title}" if item and take else WORDS[word]
+    watch_soon([channel], database_now() + SHIFT_KNOWN_AFTER)
     details = {"item": item.shown_title if item else "", "media_worker": status.state}
     return done(f"{channel} {result}.", details=details)
 
@@ -145,6 +150,7 @@ def insert(
 
 
 def _pass_on_insertion(channel: Channel, workload: Workload, item: PlaylistItem, take: bool) -> Outcome:
+    watch_soon([channel], database_now() + SHIFT_KNOWN_AFTER)
     details = {"item": item.shown_title, "list": str(item.playlist)}
     where = f"It was added to {item.playlist}."
     try:
@@ -209,7 +215,8 @@ def _tell_start(channel: Channel) -> Outcome:
     workload = workloads.latest(channel.owner)
     where = f" from {workload.node}" if workload else ""
     if channel.state == State.ON_AIR:
-        return done(f"{channel} is on air{where}.")
+        warnings = warnings_of(keep_outputs(channel, database_now()))
+        return done(" ".join([f"{channel} is on air{where}.", *warnings]))
     reason = channel.error or (workload.error if workload else "")
     text = f"{channel} is {channel.state_word}{where}. Airlock keeps trying. {reason}".strip()
     return done(text, needs_attention=True)

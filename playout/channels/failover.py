@@ -14,6 +14,7 @@ from django.db.models import F
 from nodes import workloads
 from nodes.machines.placement import NoPlace, choose
 from nodes.models import Node, Workload
+from nodes.models.workload import NODE_GONE
 from playout.asrun import collection
 from playout.channels.workload_spec import needs_of
 from playout.models import Channel, Recovery
@@ -28,11 +29,10 @@ State = Channel.State
 WITHIN = timedelta(minutes=10)
 STILL_SECONDS = 8.0
 PAUSE_WORDS = "ten minutes after the first of them, or when you press Start"
-NODE_GONE = "node_gone"
 RUNBOOK = "See “A channel on a DeckLink card is off air” in docs/operations.md."
 
 
-def stands_still(workload: Workload) -> bool:
+def sends_no_frames(workload: Workload) -> bool:
     """The media worker answers, but no frame goes out."""
     age = workload.status(PlayoutStatus).last_frame_age_seconds
     return age is not None and age > STILL_SECONDS
@@ -171,7 +171,7 @@ def target_of(channel: Channel, now: datetime, to_node: Node | None = None) -> N
         raise CannotMove("its output is a card: name the machine that has the cable (--to)")  # P-06
     try:
         avoid = frozenset({here.pk}) if here is not None else frozenset[int]()
-        target = choose(needs_of(channel, node=to_node, avoid=avoid), now)
+        target = choose(needs_of(channel, now, node=to_node, avoid=avoid), now)
     except NoPlace as refusal:
         raise CannotMove(f"no node can take it: {str(refusal).rstrip('.')}") from refusal
     if here is not None and target.pk == here.pk:

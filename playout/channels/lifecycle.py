@@ -20,14 +20,16 @@ from playout.asrun import collection
 from playout.channels import failover
 from playout.channels.channel_alerts import TROUBLES, alert, resolve
 from playout.channels.list_updates import pass_on_list
-from playout.channels.on_air_watch import watch_outputs, watch_program
+from playout.channels.on_air_watch import watch_on_air
+from playout.channels.port_watch import check_bookings_again
 from playout.channels.workload_spec import ask_for_worker
+from playout.lists.reservations import settle, watch_soon
 from playout.models import Channel, Recovery
+from station.clock import is_pause_over
 from station.database.notify import wake_scheduler
 from station.leader_term import Term
 from station.sealing import CannotOpen
 from station.states import SCHEDULER
-from worker.wire import codec
 from worker.wire.status import PlayoutStatus
 
 logger = logging.getLogger(__name__)
@@ -72,7 +74,7 @@ def _bring_up(term: Term, channel: Channel, now: datetime) -> None:
         return
     if workload is not None and workload.is_wanted and workload.created_at >= channel.state_since_at:
         _note_failed_start(channel, workload, now)
-    if channel.next_attempt_at is not None and now < channel.next_attempt_at:
+    if not is_pause_over(channel.next_attempt_at, now, BACKOFF_SECONDS[-1]):
         return
     if _predecessor_lingers(channel, now):
         return
@@ -158,12 +160,14 @@ def _note_on_air(term: Term, channel: Channel, workload: Workload, now: datetime
 
 def _check_on_air(term: Term, channel: Channel, now: datetime) -> None:
     workload = workloads.latest(channel.owner)
+    if workload is not None:
+        _copy_place(channel, workload)
     if workload is None or workload.is_over or not workload.is_wanted:
         failover.recover(channel, workload, now)
         if channel.state == State.FAILING_OVER:
             _bring_up(term, channel, now)
         return
-    if failover.stands_still(workload):
+    if failover.sends_no_frames(workload):
         workloads.unwant(channel.owner, now=now, by=SCHEDULER, note="no frame goes out")
         failover.recover(channel, workload, now, reason="no frame goes out")
         return
@@ -171,16 +175,18 @@ def _check_on_air(term: Term, channel: Channel, now: datetime) -> None:
 
 
 def _follow(term: Term, channel: Channel, workload: Workload, now: datetime) -> None:
-    """Copy the position and the as-run entries, watch the outputs and the picture, and send a changed list."""
-    status = workload.status(PlayoutStatus)
-    place = codec.encode(status.place) if status.place is not None else None
-    if place and place != channel.place:
+    """Copy the as-run entries, watch the outputs and the picture, and send a changed list."""
+    collection.collect(channel, workload)
+    watch_on_air(channel, workload.status(PlayoutStatus), now)
+    pass_on_list(term, channel, workload, now)
+
+
+def _copy_place(channel: Channel, workload: Workload) -> None:
+    """Where it is in its list. The next media worker continues from there."""
+    place = workload.progress.get("place")
+    if place and place != channel.place and workload.is_wanted:
         Channel.objects.filter(pk=channel.pk, state=State.ON_AIR).update(place=place)
         channel.place = place
-    collection.collect(channel, workload)
-    watch_outputs(channel, workload, now)
-    watch_program(channel, workload, now)
-    pass_on_list(term, channel, workload, now)
 
 
 def _bring_down(channel: Channel, now: datetime) -> None:
@@ -199,9 +205,12 @@ def _bring_down(channel: Channel, now: datetime) -> None:
             alert(channel, "not_stopping", f"{channel} does not go off air", text, now)
         return
     with transaction.atomic():
+        check_bookings_again(channel, now)
         release(channel.owner, now=now)
         if not channel.move(State.OFF_AIR, now=now, place={}, on_air_since_at=None, error=""):
             return
+        settle(channel, now)
+        watch_soon([channel], now)
         collection.close_open(channel, now, "stopped", "")
         Recovery.objects.filter(channel=channel, back_at=None).update(back_at=now)
         for trouble in TROUBLES:

@@ -40,6 +40,8 @@ def pass_on_list(term: Term, channel: Channel, workload: Workload, now: datetime
     finally:
         took = time.monotonic() - began
         due[workload.pk] = began + min(max(LIST_CHECK_SECONDS, LIST_SHARE * took), LIST_LONGEST_SECONDS)
+    if known == rundown.version:
+        resolve(channel, "list_refused", now, "the media worker has the current list")
     if not known or known == rundown.version:
         return
     try:

@@ -1,11 +1,14 @@
 """The scheduler's step for channels: finds the channels that need a check and advances each one (see `lifecycle`)."""
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import InterfaceError, OperationalError
 
-from nodes import workloads
+from nodes.machines.call_pools import NO_NODE, pools
+from nodes.models import Workload
 from nodes.workloads.reconcile import reconcile_soon
 from playout.channels.channel_alerts import alert, resolve
 from playout.channels.lifecycle import advance
@@ -33,26 +36,40 @@ class Troubled:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Advance each channel that needs it now. A channel on air is advanced with each status its media worker sends."""
-    rows = list(Channel.objects.to_look_at().select_related(*WITH))
+    """Have each channel advanced that needs it now, on other threads: advancing may call its media worker (P-18).
+
+    A channel on air is advanced with each status its media worker sends.
+    """
+    rows = list(Channel.objects.to_look_at().only("state"))
+    current = _current_workloads(rows)
+    is_hurried = False
     for channel in rows:
-        # Advancing a channel on air may call its media worker. `look` does that on other threads, not the leader's.
-        if channel.state != State.ON_AIR or not _has_recent_status(channel, now):
-            _check(term, channel)
-    if any(channel.state in HURRIED for channel in rows):
+        workload = current.get(channel.owner)
+        if channel.state != State.ON_AIR or not _has_recent_status(workload, now):
+            # Without a media worker there is nothing to call, and its last node may hang.
+            node_id = workload.node_id if workload and workload.is_wanted_and_live else NO_NODE
+            pools.submit(node_id, channel.owner, partial(look, term, channel.owner))
+            is_hurried |= channel.state != State.ERROR
+    if is_hurried:
         return now + HURRY
     return now + LOOK if rows else None
 
 
-def _has_recent_status(channel: Channel, now: datetime) -> bool:
-    workload = workloads.latest(channel.owner)
-    if workload is None or workload.is_over or not workload.is_wanted or workload.heartbeat_at is None:
+def _current_workloads(channels: Iterable[Channel]) -> dict[str, Workload]:
+    """The newest workload of each channel, with one query."""
+    rows = Workload.objects.filter(owner__in=[channel.owner for channel in channels])
+    newest = rows.order_by("owner", "-generation").distinct("owner")
+    return {row.owner: row for row in newest.only("owner", "state", "is_wanted", "heartbeat_at", "node_id")}
+
+
+def _has_recent_status(workload: Workload | None, now: datetime) -> bool:
+    if workload is None or not workload.is_wanted_and_live or workload.heartbeat_at is None:
         return False
-    return now - workload.heartbeat_at < LOOK
+    return timedelta(0) <= now - workload.heartbeat_at < LOOK
 
 
 def look(term: Term, owner: str) -> None:
-    """Advance one channel because its media worker has a new status (see WORKLOAD_OWNERS)."""
+    """Advance one channel: its turn has come, or its media worker has a new status (see WORKLOAD_OWNERS)."""
     channel = Channel.objects.to_look_at().select_related(*WITH).filter(pk=int(owner.partition(":")[2])).first()
     if channel is not None:
         _check(term, channel)

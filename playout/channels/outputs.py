@@ -1,12 +1,12 @@
 """The output types of a channel: checks addresses and separates their secrets (S-03, S-04, S-05)."""
 
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from nodes.models import Port
+from scheduling.recorders import sources
 from scheduling.recorders.sources import Parsed, parse_source
 from station.folders import PLAYOUT_FOLDER, safe_part
 from worker.wire.configuration import Output
@@ -70,10 +70,8 @@ def output_config(key: str, output_type: str, address: str, secrets: dict[str, A
 
 
 def port_needed(output_type: str, address: str) -> tuple[str, int] | None:
-    """(kind, number) of the card or port that only one workload may use on its node, or None."""
-    if output_type == OutputType.DECKLINK:
-        return Port.Kind.DECKLINK, int(address)
-    query = dict(parse_qsl(urlsplit(address).query)) if output_type == OutputType.SRT else {}
-    if query.get("mode") == "listener":
-        return Port.Kind.UDP, urlsplit(address).port or 0
-    return None
+    """(kind, number) of the card or port that only one workload may use on its node, or None.
+
+    The same as for a recorder, but only these two types: an output never listens on UDP, RTP or RTMP.
+    """
+    return sources.port_needed(output_type, address) if output_type in {OutputType.DECKLINK, OutputType.SRT} else None

@@ -1,16 +1,18 @@
 """The workload of a channel: where it may run, its media worker's configuration, and the ports it reserves."""
 
-import contextlib
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 
 from django.conf import settings
 from django.db import transaction
 
 from nodes import workloads
-from nodes.machines.placement import MEGABYTE, TRIES, Needs, NodeFull, NoPlace, choose
-from nodes.machines.ports import port_of, release, reserve
+from nodes.machines.placement import MEGABYTE, Needs, place
+from nodes.machines.ports import hold, port_of, release
 from nodes.models import Node, Workload
 from playout.channels.outputs import OutputType, output_config, port_needed
+from playout.channels.port_watch import check_bookings_again
+from playout.lists.reservations import watch_soon
 from playout.lists.rundown import PreparedList, filler_of, rundown_of
 from playout.models import Channel, ChannelOutput
 from scheduling.recorders.sources import words_to_redact
@@ -21,6 +23,8 @@ from worker.wire.configuration import PlayoutConfig
 from worker.wire.picture import Format
 
 WAITING = (Channel.State.STARTING, Channel.State.FAILING_OVER)
+# A channel is not started on a port that somebody else needs within this time. One that was on air is.
+START_MARGIN = timedelta(minutes=10)
 
 
 def preview_folder(channel: Channel) -> str:
@@ -33,24 +37,25 @@ def ask_for_worker(channel: Channel, now: datetime, *, avoid: frozenset[int], no
     Raises NoPlace, PortTaken, NoControlPort or CannotOpen.
     """
     current = workloads.latest(channel.owner)
-    if current and current.is_wanted and not current.is_over:
+    if current and current.is_wanted_and_live:
         return current
     outputs = [output for output in channel.outputs.all() if output.is_active]
-    needs = needs_of(channel, node=node, avoid=avoid)
+    needs = needs_of(channel, now, node=node, avoid=avoid)
     config = config_of(channel, outputs, rundown_of(channel, now))
-    for _ in range(TRIES):
-        with contextlib.suppress(NodeFull):  # others chose it at the same time
-            return _want(channel, choose(needs, now), config, now)
-    raise NoPlace("Other workloads took every suitable node at the same time.")
+    return place(needs, now, partial(_want, channel, config, now))
 
 
-def _want(channel: Channel, node: Node, config: PlayoutConfig, now: datetime) -> Workload | None:
+def _want(channel: Channel, config: PlayoutConfig, now: datetime, node: Node) -> Workload | None:
     with transaction.atomic():
         # Lock the channel: if it were stopped before the intent is written, a media worker would run for nothing.
-        if not Channel.objects.select_for_update().filter(pk=channel.pk, state__in=WAITING, is_wanted=True).exists():
+        if (
+            not Channel.objects.select_for_update(no_key=True)
+            .filter(pk=channel.pk, state__in=WAITING, is_wanted=True)
+            .exists()
+        ):
             return None
         current = workloads.latest(channel.owner)
-        if current and current.is_wanted and not current.is_over:
+        if current and current.is_wanted_and_live:
             return current  # another process was faster and has the ports
         _hold_ports(channel, node, ports_of(channel), now)
         spec, secret = codec.split(config)
@@ -85,29 +90,38 @@ def ports_of(channel: Channel) -> tuple[tuple[str, int], ...]:
     return tuple(port for output in outputs if (port := port_needed(output.type, output.address)))
 
 
-def needs_of(channel: Channel, *, node: Node | None = None, avoid: frozenset[int] = frozenset()) -> Needs:
+def needs_of(
+    channel: Channel, now: datetime, *, node: Node | None = None, avoid: frozenset[int] = frozenset()
+) -> Needs:
     """What the channel needs from a node: `node`, else the one it is bound to, else any."""
     return Needs(
         owner=channel.owner,
         labels=frozenset(channel.node_labels.split()),
         node=node or channel.node,
         ports=ports_of(channel),
+        until=now + _margin(channel),
         avoid=avoid,
     )
 
 
 def _hold_ports(channel: Channel, node: Node, ports: tuple[tuple[str, int], ...], now: datetime) -> None:
-    """Reserve the ports until the channel is off air, as for recorders (R-14)."""
+    """Hold the ports until the channel is off air, or until a booking that was there before needs them (R-14)."""
     release(channel.owner, now=now)
-    for kind, number in ports:
-        reserve(
+    for kind, number in sorted(ports):
+        hold(
             port_of(node, kind, number),
             owner=channel.owner,
             holder=f"channel {channel}",
-            starts_at=now,
-            ends_at=None,
+            now=now,
+            at_least=_margin(channel),
             project=channel.project,
         )
+    check_bookings_again(channel, now)
+    watch_soon([channel], now)
+
+
+def _margin(channel: Channel) -> timedelta:
+    return START_MARGIN if channel.state == Channel.State.STARTING else timedelta(0)
 
 
 def config_of(channel: Channel, outputs: list[ChannelOutput], prepared: PreparedList) -> PlayoutConfig:

@@ -2,12 +2,13 @@
 
 from collections import deque
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from django.db import transaction
 
 from playout.lists.broadcast_days import FIRST_DAY, LAST_DAY, is_plannable
+from playout.lists.reservations import ListChange
 from playout.models import Playlist, PlaylistItem
 from station.actions import Refusal
 
@@ -16,25 +17,32 @@ class DayTaken(Refusal):
     """That day already has a list, or cannot have one. The text says which."""
 
 
-def copy_to(playlist: Playlist, day: date) -> Playlist:
-    """Create a list for `day` of the same channel, with the same items. Raises DayTaken if there is one."""
+def copy_to(playlist: Playlist, day: date, now: datetime) -> Playlist:
+    """Create a list for `day` of the same channel, with the same items. Raises DayTaken if there is one.
+
+    Raises ListClash if others have reserved a device or port of a live item on that day (P-15).
+    """
     if playlist.channel is None:
         raise DayTaken("Only a list that belongs to a channel can be copied to a day.")
     if not is_plannable(day):
         raise DayTaken(f"Give a day between {FIRST_DAY} and {LAST_DAY}.")
-    taken = Playlist.objects.filter(channel=playlist.channel, on=day).first()
-    if taken is not None:
-        raise DayTaken(f"{playlist.channel} already has a list for {day}: {taken}.")
     with transaction.atomic():
-        copy = Playlist.objects.create(
-            name=playlist.name, project=playlist.project, channel=playlist.channel, on=day, is_loop=False
+        change = ListChange(None, now)
+        # Of two users who copy at the same moment, the second is refused like any other.
+        copy, is_new = Playlist.objects.get_or_create(
+            channel=playlist.channel,
+            on=day,
+            defaults={"name": playlist.name, "project": playlist.project, "is_loop": False},
         )
+        if not is_new:
+            raise DayTaken(f"{playlist.channel} already has a list for {day}: {copy}.")
         rows = list(playlist.items.order_by("position", "id"))
         for row in rows:
             row.pk = None
             row.playlist = copy
             row.inserted_at = None
         PlaylistItem.objects.bulk_create(rows)
+        change.finish(copy)
     return copy
 
 

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ from django.db import transaction
 
 from assets.models import Asset
 from playout.lists.copies import keep_known
+from playout.lists.reservations import ListChange
 from playout.models import Playlist, PlaylistItem
 from station.clock.lengths import seconds_of
 
@@ -96,17 +98,19 @@ def look(wanted: list[Wanted], assets: Any) -> Preview:
     return preview
 
 
-def save(preview: Preview, playlist: Playlist) -> int:
+def save(preview: Preview, playlist: Playlist, now: datetime) -> int:
     """Replace all items of the list in one transaction."""
     if not preview.is_good:
         raise ValueError("a list with problems is not saved")
     with transaction.atomic():
+        change = ListChange(playlist, now)
         for item in preview.items:
             item.playlist = playlist
         gone = keep_known(playlist, preview.items)
         PlaylistItem.objects.filter(pk__in=[row.pk for row in gone]).delete()
         PlaylistItem.objects.bulk_update([item for item in preview.items if item.pk], ["position"])
         PlaylistItem.objects.bulk_create([item for item in preview.items if not item.pk])
+        change.finish(playlist)
     return len(preview.items)
 
 

@@ -27,7 +27,7 @@ class Wish:
 def insert_behind(channel: Channel, wish: Wish, status: PlayoutStatus) -> PlaylistItem:
     """Insert after the item on air; if that is not in the list, before the next item, or at the end."""
     if not (wish.asset.is_usable or wish.asset.is_growing):
-        raise CannotInsert(f"{wish.asset} cannot be played: it is {wish.asset.state_word}")
+        raise CannotInsert(f"{wish.asset} cannot be played: it is {wish.asset.condition_word}")
     length = wish.asset.duration_seconds
     if length and wish.asset.is_over and wish.in_seconds >= length:
         raise CannotInsert(f"{wish.asset} ends after {spoken(length)}, before its in point")

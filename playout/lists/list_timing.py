@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
+from django.db.models import Prefetch, QuerySet
+
 from playout.lists.broadcast_days import begin_of, day_of, is_plannable, moment_on
 from playout.models import Channel, Playlist, PlaylistItem
 from station.clock import spoken
@@ -80,10 +82,26 @@ def _with_end_of_day(rows: list[Planned], end: datetime) -> list[Planned]:
 
 def plan_of(playlist: Playlist, now: datetime) -> Plan:
     """The plan for its day; for a list for any day, as if it began now."""
-    rows = playlist.items.select_related("asset", "source").order_by("position", "id")
+    rows = items_of(playlist)
     if playlist.on and is_plannable(playlist.on):
         return plan(rows, begin_of(playlist.on), playlist.on, channels_of(playlist))
     return plan(rows, now, day_of(now), channels_of(playlist), is_dated=False)
+
+
+def items_of(playlist: Playlist) -> Iterable[PlaylistItem]:
+    """In order. A page with many lists reads the items of all of them ahead: see `with_items`."""
+    if "items" in getattr(playlist, "_prefetched_objects_cache", {}):
+        return playlist.items.all()
+    return _ordered_items(playlist.items.all())
+
+
+def with_items(playlists: QuerySet[Playlist]) -> QuerySet[Playlist]:
+    """Read all that `plan_of` needs with these lists."""
+    return playlists.prefetch_related(Prefetch("items", _ordered_items(PlaylistItem.objects.all())), "played_by")
+
+
+def _ordered_items(items: QuerySet[PlaylistItem]) -> QuerySet[PlaylistItem]:
+    return items.select_related("asset", "source").order_by("position", "id")
 
 
 def on_air_today(playlist: Playlist, now: datetime) -> str:
@@ -104,7 +122,7 @@ def channels_of(playlist: Playlist) -> list[Channel]:
     """The channels that play the list: the one whose day it is for, or those that play it on any day."""
     if playlist.channel is not None:
         return [playlist.channel]
-    return list(Channel.objects.filter(playlist=playlist)) if playlist.pk else []
+    return list(playlist.played_by.all()) if playlist.pk else []
 
 
 def _at_fixed(item: PlaylistItem, fixed: datetime, cursor: datetime | None) -> list[str]:

@@ -1,5 +1,7 @@
 """The tables of playout, as of release 0.1.0."""
 
+import station.database.words
+import django.contrib.postgres.indexes
 import django.core.serializers.json
 import django.core.validators
 import django.db.models.deletion
@@ -39,6 +41,7 @@ class Migration(migrations.Migration):
                 ('attempts', models.PositiveIntegerField(default=0, editable=False)),
                 ('error', models.TextField(blank=True, editable=False)),
                 ('on_air_since_at', models.DateTimeField(editable=False, null=True)),
+                ('ports_due_at', models.DateTimeField(editable=False, null=True)),
                 ('place', models.JSONField(default=dict, editable=False)),
                 ('asrun_generation', models.PositiveIntegerField(default=0, editable=False)),
                 ('asrun_revision', models.BigIntegerField(default=0, editable=False)),
@@ -85,7 +88,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='channel',
             name='playlist',
-            field=models.ForeignKey(blank=True, help_text='Played on days that have no list of their own.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='playout.playlist'),
+            field=models.ForeignKey(blank=True, help_text='Played on days that have no list of their own.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='played_by', to='playout.playlist'),
         ),
         migrations.CreateModel(
             name='PlaylistItem',
@@ -182,6 +185,10 @@ class Migration(migrations.Migration):
             model_name='channel',
             index=models.Index(condition=models.Q(('is_wanted', True), models.Q(('state', 'off_air'), _negated=True), _connector='OR'), fields=['id'], name='channel_to_look_at'),
         ),
+        migrations.AddIndex(
+            model_name='channel',
+            index=models.Index(condition=models.Q(('ports_due_at__isnull', False)), fields=['ports_due_at'], name='channel_ports_due'),
+        ),
         migrations.AddConstraint(
             model_name='playlistitem',
             constraint=models.CheckConstraint(condition=models.Q(('out_seconds', None), ('out_seconds__gt', models.F('in_seconds')), _connector='OR'), name='item_out_after_in'),
@@ -201,5 +208,9 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='recovery',
             index=models.Index(fields=['channel', '-noticed_at'], name='recovery_of_channel'),
+        ),
+        migrations.AddIndex(
+            model_name='asrunentry',
+            index=django.contrib.postgres.indexes.GinIndex(station.database.words.Words('title', 'note'), name='asrun_words'),
         ),
     ]

@@ -1,7 +1,13 @@
 """The as-run log: media workers write it, Airlock copies it, and nobody can edit it."""
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
+
+from station.database.words import Words
+
+# What the search box of the list finds.
+ASRUN_WORDS = Words("title", "note")
 
 
 class AsRunEntry(models.Model):
@@ -47,8 +53,10 @@ class AsRunEntry(models.Model):
             models.UniqueConstraint(fields=["channel"], condition=Q(ended_at=None), name="asrun_one_open"),
         ]
         indexes = [
+            # The search box of the list: words by their beginnings.
+            GinIndex(ASRUN_WORDS, name="asrun_words"),
             # For the entries of a channel's day.
-            models.Index(fields=["channel", "started_at"], name="asrun_of_day")
+            models.Index(fields=["channel", "started_at"], name="asrun_of_day"),
         ]
 
     def __str__(self) -> str:

@@ -83,7 +83,7 @@ class Channel(Machine):
         null=True,
         blank=True,
         on_delete=models.PROTECT,
-        related_name="+",
+        related_name="played_by",
         help_text="Played on days that have no list of their own.",
     )
     filler = models.ForeignKey(
@@ -127,6 +127,8 @@ class Channel(Machine):
     attempts = models.PositiveIntegerField(default=0, editable=False)
     error = models.TextField(blank=True, editable=False)
     on_air_since_at = models.DateTimeField(null=True, editable=False)
+    # When the reservations of its ports are reviewed next (P-15). Empty: it needs none.
+    ports_due_at = models.DateTimeField(null=True, editable=False)
     # Its last known position in the list: the next media worker continues there (P-07).
     place = models.JSONField(default=dict, editable=False)
     # How far the as-run log of its media worker has been read.
@@ -140,7 +142,9 @@ class Channel(Machine):
         permissions = [("operate_channel", "Can start, stop and control channels")]
         indexes = [
             # For the loop's query: wanted, or not yet off air.
-            models.Index(fields=["id"], condition=Q(is_wanted=True) | ~Q(state="off_air"), name="channel_to_look_at")
+            models.Index(fields=["id"], condition=Q(is_wanted=True) | ~Q(state="off_air"), name="channel_to_look_at"),
+            # For the loop's query: whose ports are reviewed next.
+            models.Index(fields=["ports_due_at"], condition=Q(ports_due_at__isnull=False), name="channel_ports_due"),
         ]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Reading as-run while others move the channel: nobody waits for anybody in a circle."""
+"""Reading as-run entries while a user moves the channel does not deadlock."""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -30,13 +30,13 @@ def line(seq: int, ended_at: datetime | None) -> AsRunRecord:
 
 def is_somebody_waiting() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_clear_snapshot()")  # or a transaction sees what it saw before
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # otherwise a transaction sees the old snapshot
         cursor.execute(WAITING)
         return bool(cursor.fetchone()[0])
 
 
-def test_a_move_by_hand_and_the_loop_never_wait_for_each_other(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P-10, P-11: one moved the channel and closes its lines; the other has a line and wants the channel."""
+def test_a_move_by_hand_and_reading_as_run_do_not_deadlock(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-10, P-11: both lock the channel first and its as-run entries second."""
     now = database_now()
     node = Node.objects.create(name="n", address="process", media_dir="/m", state="up")
     channel = Channel.objects.create(name="One", project=project)

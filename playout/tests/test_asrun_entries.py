@@ -1,4 +1,4 @@
-"""As-run entries and what is exported of them (P-10)."""
+"""As-run entries and their exports (P-10)."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,8 +29,8 @@ def line(key: str, began: datetime, ended: datetime | None = None, **more: Any) 
     return AsRunRecord(key=key, started_at=began, ended_at=ended, **values)
 
 
-def test_as_run_told_twice_is_written_once_and_only_one_is_open(channel: Channel) -> None:
-    """P-10: append-only, one open entry per channel."""
+def test_an_as_run_entry_reported_twice_is_written_once_and_only_one_is_open(channel: Channel) -> None:
+    """P-10: one open entry per channel."""
     now = database_now()
     collection.write(channel, line("1", now), {})
     collection.write(channel, line("1", now), {})
@@ -40,16 +40,16 @@ def test_as_run_told_twice_is_written_once_and_only_one_is_open(channel: Channel
     assert second.ended_at is None
     collection.write(channel, line("1", now, now + timedelta(seconds=4), reason="played", frames=100), {})
     first.refresh_from_db()
-    assert (first.reason, first.frames) == ("played", 100), "what the worker knows is better than what we guessed"
+    assert (first.reason, first.frames) == ("played", 100), "the media worker's report replaces the assumed end"
     assert collection.close_open(channel, now + timedelta(seconds=9), "lost", "gone") == 1
     collection.write(channel, line("2", now + timedelta(seconds=5), seq=2), {})
     second.refresh_from_db()
-    assert second.reason == "lost", "an old word does not open it again"
+    assert second.reason == "lost", "an old report does not open it again"
     assert AsRunEntry.objects.count() == 2
 
 
-def test_what_is_on_stays_on_though_something_else_was_passed_over_meanwhile(channel: Channel) -> None:
-    """P-10: a fixed start that could not be shown leaves an entry that began later; the film goes on."""
+def test_the_entry_on_air_stays_open_when_another_item_is_skipped(channel: Channel) -> None:
+    """P-10: a fixed start that could not be played has an entry that began later; the film continues."""
     now = database_now()
     collection.write(channel, line("film", now, frames=100), {})
     collection.write(
@@ -61,8 +61,8 @@ def test_what_is_on_stays_on_though_something_else_was_passed_over_meanwhile(cha
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_what_a_lost_worker_showed_ends_with_its_last_known_frame(channel: Channel, is_late: bool) -> None:
-    """P-08, P-10: the time off air is nobody's; told before its successor's lines, or by its successor afterwards."""
+def test_the_entry_of_a_lost_media_worker_ends_at_its_last_known_frame(channel: Channel, is_late: bool) -> None:
+    """P-08, P-10: the time off air is in no entry, also if the lost generation's entry is reported late."""
     now = database_now()
     lines = [line("1", now, frames=100), line("1", now + timedelta(seconds=30), generation=2)]
     for told in reversed(lines) if is_late else lines:
@@ -72,8 +72,8 @@ def test_what_a_lost_worker_showed_ends_with_its_last_known_frame(channel: Chann
     assert AsRunEntry.objects.get(generation=2).ended_at is None
 
 
-def test_as_run_knows_planned_and_actual_and_is_exported(channel: Channel, project: Any, client: Any) -> None:
-    """P-10: CSV, JSON, a page to print; formulas stay words."""
+def test_as_run_has_planned_and_actual_times_and_is_exported(channel: Channel, project: Any, client: Any) -> None:
+    """P-10: as CSV, JSON and a page to print; a title that looks like a formula stays text."""
     clip = make_asset(project, "=Clip <b>", 60)
     playlist = make_list(project, {"asset": clip}, {"asset": clip}, channel=channel, on=DAY)
     second = playlist.items.order_by("position")[1]
@@ -100,8 +100,8 @@ def test_as_run_knows_planned_and_actual_and_is_exported(channel: Channel, proje
         assert client.get(f"/channels/{channel.pk}/as-run/{bad}").status_code == 404
 
 
-def test_the_plan_is_a_programme_guide(channel: Channel, project: Any) -> None:
-    """P-10: XMLTV ahead."""
+def test_the_plan_is_exported_as_a_programme_guide(channel: Channel, project: Any) -> None:
+    """P-10: as XMLTV."""
     clip = make_asset(project, "News & more\x01", 1800)
     make_list(project, {"asset": clip}, {"asset": clip}, channel=channel, on=DAY)
     root = ElementTree.fromstring(exports.as_xmltv(channel, begin_of(DAY)))

@@ -1,4 +1,4 @@
-"""A channel on a DeckLink card: a lost machine is an error for a person, never a move (P-06); Stop from any state."""
+"""A channel on a DeckLink card: a lost machine raises an error and is never a move (P-06); Stop from any state."""
 
 from datetime import timedelta
 from typing import Any
@@ -21,7 +21,7 @@ State = Channel.State
 
 @pytest.fixture
 def channel(project: Any, settings: Any) -> Channel:
-    """On air on n1 by its card; n2 has a card of that number, too, and all the room in the world."""
+    """On air on n1 through its card; n2 has a card with the same number and enough free room."""
     settings.MANUAL_WAIT_SECONDS = 0.0
     nodes = [
         Node.objects.create(name=name, address=f"unix:///{name}", media_dir="/m", state="up") for name in ("n1", "n2")
@@ -32,7 +32,7 @@ def channel(project: Any, settings: Any) -> Channel:
     see(channel, state="running", progress={"frames": 100, "asrun_revision": 0}, heartbeat_at=database_now())
     look(channel)
     assert channel.state == State.ON_AIR
-    Channel.objects.update(node=None)  # nothing but the card holds it where it is
+    Channel.objects.update(node=None)  # only the card binds it to its node
     channel.refresh_from_db()
     return channel
 
@@ -43,7 +43,7 @@ def look(channel: Channel, seconds: float = 0.0) -> None:
 
 
 def see(channel: Channel, **fields: Any) -> Workload:
-    """What its worker was found to be."""
+    """Set the observed state of the channel's workload."""
     worker = workloads.latest(channel.owner)
     assert worker is not None
     Workload.objects.filter(pk=worker.pk).update(**fields)
@@ -60,8 +60,8 @@ def lose_machine(channel: Channel) -> Workload:
     return worker
 
 
-def test_a_lost_machine_is_an_error_for_a_person_and_nothing_is_moved(channel: Channel) -> None:
-    """P-06: critical, with the line of the runbook; however often the loop looks, no worker is made elsewhere."""
+def test_a_lost_machine_raises_a_critical_alert_and_nothing_is_moved(channel: Channel) -> None:
+    """P-06: the alert names the runbook; no media worker is started elsewhere, even after a day."""
     worker = lose_machine(channel)
 
     for seconds in (0, 15, 600, 86400):
@@ -70,15 +70,15 @@ def test_a_lost_machine_is_an_error_for_a_person_and_nothing_is_moved(channel: C
     assert channel.state == State.ERROR
     assert not Recovery.objects.exists()
     assert Workload.objects.get() == worker
-    assert worker.is_wanted, "it may well be on: nobody ends it"
+    assert worker.is_wanted, "it may still be on air, so it is not ended"
     alert = Alert.objects.get(key=f"channel_error:{channel.owner}")
     assert (alert.severity, alert.state) == (Severity.CRITICAL, Alert.State.OPEN)
     assert failover.RUNBOOK in alert.text
     assert "Neither the worker nor its node answers" in alert.text
 
 
-def test_the_line_of_the_runbook_leads_somewhere() -> None:
-    """P-06: the alert names a heading of docs/operations.md, and that names what to do."""
+def test_the_runbook_section_named_by_the_alert_exists() -> None:
+    """P-06: the alert names a heading of docs/operations.md; that section says what to do."""
     from django.conf import settings
 
     text = (settings.BASE_DIR / "docs" / "operations.md").read_text()
@@ -87,8 +87,8 @@ def test_the_line_of_the_runbook_leads_somewhere() -> None:
     assert "Start" in advice
 
 
-def test_a_person_brings_it_back_on_the_machine_with_the_cable(channel: Channel) -> None:
-    """P-06: by hand: bound to the machine that has the cable now, and Start."""
+def test_a_user_binds_the_channel_to_another_machine_and_starts_it(channel: Channel) -> None:
+    """P-06: after moving the cable to that machine."""
     lose_machine(channel)
     Channel.objects.update(node=Node.objects.get(name="n2"))
     channel.refresh_from_db()
@@ -106,8 +106,8 @@ def test_a_person_brings_it_back_on_the_machine_with_the_cable(channel: Channel)
     assert Alert.objects.get(key=f"channel_error:{channel.owner}").state == Alert.State.RESOLVED
 
 
-def test_the_machine_is_back_and_it_never_stopped(channel: Channel) -> None:
-    """P-06: then it is on air again by itself, with the worker it had."""
+def test_a_channel_that_kept_running_is_on_air_again_when_its_machine_is_back(channel: Channel) -> None:
+    """P-06: automatically, with the same media worker."""
     worker = lose_machine(channel)
     see(channel, state="running", exit_reason="", error="", heartbeat_at=database_now())
 
@@ -117,8 +117,8 @@ def test_the_machine_is_back_and_it_never_stopped(channel: Channel) -> None:
     assert workloads.latest(channel.owner) == worker
 
 
-def test_stop_works_in_error(channel: Channel) -> None:
-    """P-01, P-06: nobody has to start a channel in order to stop it."""
+def test_a_channel_in_error_can_be_stopped(channel: Channel) -> None:
+    """P-01, P-06: without starting it first."""
     worker = lose_machine(channel)
     controls.stop(channel, by="anna")
     look(channel)
@@ -129,8 +129,8 @@ def test_stop_works_in_error(channel: Channel) -> None:
     assert not Alert.objects.exclude(state="resolved").filter(key__contains=channel.owner).exists()
 
 
-def test_stop_works_in_the_middle_of_a_rescue(channel: Channel) -> None:
-    """P-01, P-05: what is not wanted any more is not brought back."""
+def test_a_channel_can_be_stopped_during_a_rescue(channel: Channel) -> None:
+    """P-01, P-05: a channel that is no longer wanted is not restarted."""
     see(channel, state="failed", exit_reason="killed", error="killed", exit_code=137, removed_at=database_now())
     Node.objects.update(is_draining=True)
     look(channel)

@@ -1,4 +1,4 @@
-"""Channels whose media worker died, stands still or has no node (P-04, P-05)."""
+"""Channels whose media worker died, sends no frames or has no node (P-04, P-05)."""
 
 import os
 import signal
@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from nodes import workloads
 from nodes.models import Node, Workload
@@ -31,8 +32,8 @@ def turn_until(channel: Any, state: str, seconds: float = 30) -> None:
     wait_until(there, seconds, f"the channel is {state}", pause=0.2)
 
 
-def test_a_killed_worker_is_brought_back_at_the_right_place(channel: Any, settings: Any) -> None:
-    """P-04, P-05, P-07, P-08: restarted here, joined in progress, with the seconds off air on record."""
+def test_a_killed_media_worker_is_restarted_at_the_right_position(channel: Any, settings: Any) -> None:
+    """P-04, P-05, P-07, P-08: on the same node, joined in progress; the seconds off air are recorded."""
     controls.start(channel, by="anna")
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
     began = AsRunEntry.objects.get(title="clip0-30").started_at
@@ -45,7 +46,7 @@ def test_a_killed_worker_is_brought_back_at_the_right_place(channel: Any, settin
     assert recovery.off_air_seconds is not None
     assert 0 < recovery.off_air_seconds < 60
     assert channel.restart_count == 1
-    wait_until(lambda: item_on(channel) == "clip0-30", 20, "the clip goes on", pause=0.2)
+    wait_until(lambda: item_on(channel) == "clip0-30", 20, "the clip continues", pause=0.2)
     progress = workload_of(channel).progress
     expected = (datetime.fromisoformat(progress["place"]["at"]) - began).total_seconds()
     assert progress["item"]["offset_seconds"] == pytest.approx(expected, abs=1.5)
@@ -54,8 +55,8 @@ def test_a_killed_worker_is_brought_back_at_the_right_place(channel: Any, settin
     assert AsRunEntry.objects.filter(generation=2).exists()
 
 
-def test_a_channel_that_keeps_dying_waits_for_a_person(channel: Any, settings: Any) -> None:
-    """P-05: at most three rescues in ten minutes."""
+def test_after_three_rescues_in_ten_minutes_a_channel_is_in_error(channel: Any, settings: Any) -> None:
+    """P-05: an alert is raised, and a user can start it again at once."""
     now = database_now()
     for _ in range(settings.MAX_RECOVERIES):
         Recovery.objects.create(
@@ -67,7 +68,7 @@ def test_a_channel_that_keeps_dying_waits_for_a_person(channel: Any, settings: A
     [alert] = Alert.objects.filter(key=f"channel_error:{channel.owner}")
     assert "3 times within ten minutes" in alert.text
     turn(channel)
-    assert channel.state == State.ERROR, "a person must act"
+    assert channel.state == State.ERROR, "it is not rescued again"
     assert channel.next_attempt_at == now + timedelta(minutes=10)
     Recovery.objects.all().delete()
     assert controls.start(channel, by="anna").is_good
@@ -76,8 +77,8 @@ def test_a_channel_that_keeps_dying_waits_for_a_person(channel: Any, settings: A
     controls.stop(channel, by="anna")
 
 
-def test_a_channel_for_which_nobody_came_is_tried_again(channel: Any, settings: Any) -> None:
-    """P-05: off air for good helps nobody; when the ten minutes are over it is tried again."""
+def test_a_channel_in_error_is_started_again_after_ten_minutes(channel: Any, settings: Any) -> None:
+    """P-05: also if no user acts."""
     settings.MAX_RECOVERIES = 0
     controls.start(channel, by="anna")
     os.kill(worker_pid(channel, settings), signal.SIGKILL)
@@ -88,8 +89,8 @@ def test_a_channel_for_which_nobody_came_is_tried_again(channel: Any, settings: 
     controls.stop(channel, by="anna")
 
 
-def test_without_a_node_it_keeps_trying_and_says_why(channel: Any) -> None:
-    """P-05: failing is a state with a deadline; nothing is given up while it is wanted."""
+def test_without_a_node_a_channel_keeps_trying_and_gives_the_reason(channel: Any) -> None:
+    """P-05: it is not given up while it is wanted."""
     Node.objects.update(is_draining=True)
     channel_wait = channel
     outcome = None
@@ -107,8 +108,10 @@ def test_without_a_node_it_keeps_trying_and_says_why(channel: Any) -> None:
     controls.stop(channel, by="anna")
 
 
-def test_a_failed_start_and_no_place_cost_one_pause_each(channel: Any, process_node: Any, monkeypatch: Any) -> None:
-    """P-05: the one is not noted again because the other was said since."""
+def test_a_failed_start_and_a_missing_node_count_as_one_attempt_each(
+    channel: Any, process_node: Any, monkeypatch: Any
+) -> None:
+    """P-05: the failed start is not counted again after the other error."""
     now = database_now()
     Channel.objects.update(state=State.STARTING, state_since_at=now, is_wanted=True)
     channel.refresh_from_db()
@@ -124,10 +127,10 @@ def test_a_failed_start_and_no_place_cost_one_pause_each(channel: Any, process_n
     assert said == [(1, failed.name), (2, "No place to play from"), (3, "No place to play from")]
 
 
-def test_a_move_by_hand_during_a_rescue_goes_where_it_was_told(
+def test_a_move_by_hand_during_a_rescue_goes_to_the_chosen_node(
     channel: Any, process_node: Any, monkeypatch: Any
 ) -> None:
-    """P-05, P-11: a start that failed before does not send it elsewhere."""
+    """P-05, P-11: also after a failed start."""
     now = database_now()
     target = Node.objects.create(name="there", address="tcp://x.example:2376", media_dir="/m", state="up")
     Channel.objects.update(state=State.FAILING_OVER, state_since_at=now, is_wanted=True)
@@ -146,8 +149,8 @@ def test_a_move_by_hand_during_a_rescue_goes_where_it_was_told(
     assert asked == [target]
 
 
-def test_a_worker_that_stands_still_is_replaced(channel: Any, settings: Any) -> None:
-    """P-04: health is progress, not an answer."""
+def test_a_media_worker_that_sends_no_frames_is_replaced(channel: Any, settings: Any) -> None:
+    """P-04: although it answers."""
     controls.start(channel, by="anna")
     first = workload_of(channel)
     Workload.objects.filter(pk=first.pk).update(progress={**first.progress, "last_frame_age_seconds": 60.0})
@@ -160,8 +163,8 @@ def test_a_worker_that_stands_still_is_replaced(channel: Any, settings: Any) -> 
     controls.stop(channel, by="anna")
 
 
-def test_a_move_to_where_it_cannot_go_leaves_it_where_it_is(channel: Any) -> None:
-    """P-11: labels, room and draining are asked before anything is ended; a card's machine is a person's choice."""
+def test_a_move_to_an_unsuitable_node_is_refused(channel: Any) -> None:
+    """P-11: the node is checked before anything is ended; a channel on a card needs an explicit target."""
     controls.start(channel, by="anna")
     other = Node.objects.create(name="another", address="tcp://x.example:2376", media_dir="/m", state="up")
     Channel.objects.update(node_labels="studio")
@@ -180,8 +183,8 @@ def test_a_move_to_where_it_cannot_go_leaves_it_where_it_is(channel: Any) -> Non
     controls.stop(channel, by="anna")
 
 
-def test_a_worker_that_never_gives_a_picture_is_given_up_in_time(channel: Any) -> None:
-    """P-05: starting has a deadline, too; somebody is told, and another one is tried."""
+def test_a_media_worker_that_sends_no_picture_is_replaced_after_the_start_deadline(channel: Any) -> None:
+    """P-05: an alert is raised, and another generation is started."""
     controls.start(channel, by="anna")
     first = workload_of(channel)
     now = database_now()
@@ -189,7 +192,9 @@ def test_a_worker_that_never_gives_a_picture_is_given_up_in_time(channel: Any) -
     Channel.objects.update(state=State.STARTING, deadline_at=now - timedelta(seconds=1), state_since_at=now)
     channel.refresh_from_db()
     advance(channel, now)
-    assert workload_of(channel).is_wanted, "asked for a moment ago, however long there was no place before"
+    assert workload_of(channel).is_wanted, (
+        "it was requested a moment ago, even if no node was available for long before"
+    )
     Workload.objects.filter(pk=first.pk).update(created_at=now - timedelta(minutes=1))
     advance(channel, now)
     assert not workload_of(channel).is_wanted
@@ -201,8 +206,8 @@ def test_a_worker_that_never_gives_a_picture_is_given_up_in_time(channel: Any) -
     controls.stop(channel, by="anna")
 
 
-def test_one_that_still_sends_is_waited_for_however_long_it_ran(channel: Any) -> None:
-    """P-05: a move by hand: the old one was not told to stop yet, so the new one is not asked for."""
+def test_a_new_generation_waits_until_the_old_one_has_ended(channel: Any) -> None:
+    """P-05: on a move by hand, after the old one ran for hours."""
     controls.start(channel, by="anna")
     first = workload_of(channel)
     now = database_now()
@@ -218,8 +223,10 @@ def test_one_that_still_sends_is_waited_for_however_long_it_ran(channel: Any) ->
 
 
 @pytest.mark.parametrize(("seen", "lingers"), [({"exit_code": 137}, False), ({"exit_code": None}, True)])
-def test_one_whose_end_was_seen_is_not_waited_for(channel: Any, process_node: Any, seen: Any, lingers: bool) -> None:
-    """P-04: not until its container is cleared away, too: that was most of a second off air."""
+def test_a_new_generation_does_not_wait_for_one_that_is_known_to_have_ended(
+    channel: Any, process_node: Any, seen: Any, lingers: bool
+) -> None:
+    """P-04: nor for the removal of its container, which would take most of a second off air."""
     now = database_now()
     dead = workloads.want(
         channel.owner, node=process_node, program="playout", supervision=like_a_channel(), spec={}, secret={}, now=now
@@ -228,14 +235,21 @@ def test_one_whose_end_was_seen_is_not_waited_for(channel: Any, process_node: An
     assert lifecycle._predecessor_lingers(channel, now) is lingers
 
 
-def test_where_it_failed_is_tried_last(channel: Any, process_node: Any) -> None:
-    """P-05: a lost node, and one that was tried in vain since."""
+def test_nodes_on_which_the_channel_failed_are_tried_last(channel: Any, process_node: Any) -> None:
+    """P-05: the lost node, and a node on which a start has failed since."""
     now = database_now()
     lost = Node.objects.create(name="lost", address="tcp://x.example:2376", media_dir="/m", state="up")
     previous = Workload(node=process_node)
-    assert failover.where_to(channel, previous) == (frozenset(), None), "a fresh start"
+    assert failover.where_to(channel, previous) == (frozenset(), None), "no failed attempt yet"
     channel.attempts = 1
     assert failover.where_to(channel, previous) == (frozenset({process_node.pk}), None)
     values = {"channel": channel, "reason": "x", "by": "y", "lost_at": now, "noticed_at": now}
     Recovery.objects.create(kind="move", from_node=lost, **values)
     assert failover.where_to(channel, previous) == (frozenset({process_node.pk, lost.pk}), None)
+
+
+def test_the_command_moves_one_that_is_failing_over_too(channel: Any, process_node: Any, capsys: Any) -> None:
+    """P-11: the runbook's way out if Airlock does not find a node."""
+    Channel.objects.update(state=State.FAILING_OVER, is_wanted=True)
+    call_command("failover_channel", "One", "--to", process_node.name, "--dry-run")
+    assert capsys.readouterr().out == f"One would be moved from ? to {process_node.name}.\n"

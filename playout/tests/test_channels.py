@@ -1,4 +1,4 @@
-"""Channels on the process runtime: on air by a button, steered, rescued, counted."""
+"""Channels on the process runtime: start, stop, control, alerts and secrets."""
 
 import json
 from datetime import timedelta
@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from nodes import workloads
+from nodes.machines.call_pools import pools
 from nodes.models import Node, Workload
 from nodes.workloads.reconcile import reconcile
 from playout.channels import controls, failover, on_air_watch
@@ -22,6 +23,7 @@ from testing.channels import make_asset
 from testing.processes import command_of
 from testing.waiting import wait_until
 from testing.workloads import like_a_channel
+from worker.wire.status import PlayoutStatus
 
 pytestmark = pytest.mark.paced
 
@@ -40,7 +42,7 @@ def worker_pid(channel: Any, settings: Any) -> int:
 
 
 def turn(channel: Any) -> None:
-    """What the loop does for one channel: look at its worker, then at itself."""
+    """One turn of the loop for one channel: check its workload, then advance the channel."""
     for workload in Workload.objects.to_look_at().filter(owner=channel.owner):
         reconcile(workload.pk)
     channel.refresh_from_db()
@@ -53,8 +55,8 @@ def item_on(channel: Any) -> str:
     return str((workload_of(channel).progress.get("item") or {}).get("title"))
 
 
-def test_start_pause_skip_cue_and_stop_work_without_any_scheduler(channel: Any) -> None:
-    """P-01, P-02, P-03: the same module for everybody; what went out is on record."""
+def test_start_pause_skip_cue_and_stop_work_without_a_scheduler(channel: Any) -> None:
+    """P-01, P-02, P-03: what was sent is in the as-run entries."""
     outcome = controls.start(channel, by="anna")
     assert outcome.is_good, outcome.text
     assert outcome.text == "One is on air from local."
@@ -80,18 +82,18 @@ def test_start_pause_skip_cue_and_stop_work_without_any_scheduler(channel: Any) 
     assert events == ["off_air -> starting", "starting -> on_air", "on_air -> stopping", "stopping -> off_air"]
 
 
-def test_an_edited_list_reaches_the_worker_and_what_is_on_stays_on(channel: Any) -> None:
+def test_an_edited_list_is_sent_to_the_media_worker_and_the_item_on_air_continues(channel: Any) -> None:
     """P-01."""
     controls.start(channel, by="anna")
     wait_until(lambda: item_on(channel) == "clip0-30", 20, "the first clip is on", pause=0.2)
     PlaylistItem.objects.filter(position=1).delete()
-    wait_until(lambda: _next(channel) == "clip2-30", 20, "the worker knows the new list", pause=0.2)
+    wait_until(lambda: _next(channel) == "clip2-30", 20, "the media worker has the new list", pause=0.2)
     assert item_on(channel) == "clip0-30"
     controls.stop(channel, by="anna")
 
 
-def test_a_clip_nobody_had_planned_is_next_and_another_is_on_at_once(channel: Any, project: Any, settings: Any) -> None:
-    """P-01, P-09: it stands in the list then, so a rescue finds it there."""
+def test_a_clip_is_inserted_as_the_next_item_or_taken_at_once(channel: Any, project: Any, settings: Any) -> None:
+    """P-01, P-09: it is added to the playlist, so a rescue plays it, too."""
     news = make_asset(project, settings.RECORDINGS_DIR, "news-30", 30.0)
     flash = make_asset(project, settings.RECORDINGS_DIR, "flash-30", 30.0)
     outcome = controls.insert(channel, asset=news, by="anna")
@@ -120,15 +122,15 @@ def _next(channel: Any) -> str:
     return str((workload_of(channel).progress.get("next") or {}).get("title"))
 
 
-def test_no_output_no_start(channel: Any) -> None:
+def test_a_channel_without_an_output_does_not_start(channel: Any) -> None:
     channel.outputs.all().delete()
     outcome = controls.start(channel, by="anna")
     assert not outcome.is_good
     assert "no output" in outcome.text
 
 
-def test_a_card_is_never_moved_and_the_alert_names_the_runbook(channel: Any, process_node: Any) -> None:
-    """P-06: DeckLink: alert only, a person acts."""
+def test_a_channel_on_a_card_is_never_moved_and_the_alert_names_the_runbook(channel: Any, process_node: Any) -> None:
+    """P-06: a user must act."""
     now = database_now()
     channel.outputs.all().delete()
     Channel.objects.update(node=process_node, is_wanted=True)
@@ -148,25 +150,25 @@ def test_a_card_is_never_moved_and_the_alert_names_the_runbook(channel: Any, pro
     assert "may be off air" in alert.title
     assert not Recovery.objects.exists()
     lost.refresh_from_db()
-    assert lost.is_wanted, "it may well be on: nobody ends it"
+    assert lost.is_wanted, "it may still be on air, so it is not ended"
     Workload.objects.update(state="running", progress={"frames": 100, "asrun_revision": 0}, heartbeat_at=now)
     advance(channel, now)
-    assert channel.state == State.ON_AIR, "its machine is back, and it never stopped"
+    assert channel.state == State.ON_AIR, "its machine is back, and the media worker never stopped"
     alert.refresh_from_db()
     assert alert.state == Alert.State.RESOLVED
 
 
-def test_the_loop_finds_a_wanted_channel(channel: Any) -> None:
-    """P-01: wanted is a person's, the state is observed."""
+def test_the_loop_starts_a_wanted_channel(channel: Any) -> None:
+    """P-01: users set is_wanted, the loop sets the state."""
     Channel.objects.update(is_wanted=True)
     now = database_now()
     assert step(Term(), now) == now + timedelta(seconds=0.5)
-    channel.refresh_from_db()
-    assert channel.state == State.STARTING
+    wait_until(lambda: Channel.objects.get().state == State.STARTING, 10, "the check on another thread")
+    assert pools.wait_idle(20)
     controls.stop(channel, by="anna")
 
 
-def test_the_secrets_of_an_output_are_sealed_and_stand_in_no_command_line(channel: Any, settings: Any) -> None:
+def test_the_secrets_of_an_output_are_sealed_and_kept_out_of_command_lines(channel: Any, settings: Any) -> None:
     """S-05."""
     output = channel.outputs.create(type="srt", address="srt://127.0.0.1:9?passphrase=averysecretword")
     assert output.address == "srt://127.0.0.1:9"
@@ -177,16 +179,16 @@ def test_the_secrets_of_an_output_are_sealed_and_stand_in_no_command_line(channe
 
     commands: list[str] = []
 
-    def is_seen() -> bool:  # nobody listens there: it comes and goes
+    def is_seen() -> bool:  # nothing listens there, so the sender ends and is restarted
         commands.extend(command_of(pid) for pid in children_of(worker_pid(channel, settings)))
         return any("srt://127.0.0.1:9" in command for command in commands)
 
-    wait_until(is_seen, 20, "the sender is tried")
+    wait_until(is_seen, 20, "the sender was started")
     assert not any("averysecretword" in command for command in commands)
     controls.stop(channel, by="anna")
 
 
-def test_commands_refuse_in_words_and_a_dry_run_changes_nothing(channel: Any, capsys: Any) -> None:
+def test_commands_refuse_with_a_reason_and_a_dry_run_changes_nothing(channel: Any, capsys: Any) -> None:
     """P-11."""
     for command in (["failover_channel", "Nobody"], ["failover_drill", "Nobody"]):
         with pytest.raises(CommandError, match="There is no channel called Nobody"):
@@ -196,7 +198,7 @@ def test_commands_refuse_in_words_and_a_dry_run_changes_nothing(channel: Any, ca
     with pytest.raises(CommandError, match="is off air"):
         call_command("failover_channel", "One")
     controls.start(channel, by="anna")
-    for command in ("failover_channel", "failover_drill"):  # what is refused is refused beforehand, too
+    for command in ("failover_channel", "failover_drill"):  # a dry run refuses what the real run refuses
         with pytest.raises(CommandError, match="would not be moved: there is no other node that can take it"):
             call_command(command, "One", "--dry-run")
         with pytest.raises(CommandError, match="was not moved: there is no other node that can take it"):
@@ -220,20 +222,20 @@ def test_commands_refuse_in_words_and_a_dry_run_changes_nothing(channel: Any, ca
     controls.stop(channel, by="anna")
 
 
-def test_bars_on_air_are_told(channel: Any) -> None:
-    """P-09: frames go out, nothing is moved; but somebody must know, and hear when it is over."""
+def test_bars_on_air_raise_an_alert(channel: Any) -> None:
+    """P-09: the channel is not moved; the alert is resolved when an item plays again."""
     controls.start(channel, by="anna")
     workload = workload_of(channel)
     key = f"bars:{channel.owner}"
     for progress, state in (({"bars_seconds": 30.0, "state": "slate"}, "open"), ({"state": "playing"}, "resolved")):
         workload.progress = {**workload.progress, "item": None, "bars_seconds": 0.0, **progress}
-        on_air_watch.watch_program(channel, workload, database_now())
+        on_air_watch.watch_on_air(channel, workload.status(PlayoutStatus), database_now())
         assert Alert.objects.get(key=key).state == state
     controls.stop(channel, by="anna")
 
 
-def test_every_sealed_secret_is_sealed_anew(channel: Any) -> None:
-    """S-05: a key can go only when nothing needs it any more, of whichever app."""
+def test_reseal_seals_every_secret_again(channel: Any) -> None:
+    """S-05: in all apps, so that an old key can be removed."""
     from scheduling.management.commands.reseal import sealed_fields
 
     names = {f"{model.__name__}.{field}" for model, field in sealed_fields()}
@@ -246,4 +248,4 @@ def test_every_sealed_secret_is_sealed_anew(channel: Any) -> None:
     assert output.secrets == {"passphrase": "averysecretword"}
     output.address = "srt://elsewhere.example:9"
     output.save()
-    assert output.secrets == {}, "an old secret does not go to a new place"
+    assert output.secrets == {}, "an old secret is not used for a new address"

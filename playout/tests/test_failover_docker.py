@@ -1,4 +1,4 @@
-"""Real engines that die, with a real scheduler: how long is the channel off air, and where does it go on?"""
+"""Failover with real engines and a real scheduler: seconds off air, and the position after the failover."""
 
 import json
 import os
@@ -25,13 +25,13 @@ from worker.wire.status import PlayoutStatus
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.docker, pytest.mark.crash, pytest.mark.alone]
 
 State = Channel.State
-# AIRLOCK_AWAY_SECONDS=300 makes it five minutes.
+# How long the scheduler is stopped; AIRLOCK_AWAY_SECONDS=300 makes it five minutes.
 AWAY_SECONDS = float(os.environ.get("AIRLOCK_AWAY_SECONDS", "8"))
 
 
 @pytest.fixture
 def house(make_docker_node: Any, project: Any, settings: Any, tmp_path: Path, scheduler: Any) -> Any:
-    """Two or three engines that see one media folder, a wanted channel, and a scheduler."""
+    """A factory: engines that share one media folder, a channel on air, and a scheduler."""
 
     def start_scheduler() -> None:
         make.scheduler = scheduler(  # type: ignore[attr-defined]
@@ -39,7 +39,7 @@ def house(make_docker_node: Any, project: Any, settings: Any, tmp_path: Path, sc
         )
 
     def make(*names: str, addresses: dict[str, str] | None = None, on: str = "") -> tuple[list[Any], Any]:
-        """Nodes may be given other addresses than their sockets; `on` is where the channel begins."""
+        """`addresses` replaces the sockets of nodes; `on` is the node that the channel starts on."""
         media = tmp_path / "shared"
         media.mkdir()
         media.chmod(0o777)
@@ -83,7 +83,7 @@ def position(channel: Any) -> float:
 
 
 def place_error(channel: Any, began_at: Any) -> float:
-    """How far the picture is from where an undisturbed channel would be, in seconds."""
+    """The difference, in seconds, between the channel's position and that of an undisturbed channel."""
     workload = worker(channel)
     place = workload.progress["place"]
     titles = [item.shown_title for item in channel.playlist.items.order_by("position")]
@@ -96,8 +96,8 @@ def began(channel: Any) -> Any:
     return AsRunEntry.objects.filter(channel=channel, title__startswith="clip0").earliest("started_at").started_at
 
 
-def test_a_killed_container_is_back_within_3_seconds_on_its_node(house: Any) -> None:
-    """P-04, P-08: the engine's own word shortens detection."""
+def test_a_killed_container_is_replaced_within_3_seconds_on_its_node(house: Any) -> None:
+    """P-04, P-08: the engine reports the end, so that it is detected early."""
     [node], channel = house("a")
     first = worker(channel)
     wait_until(lambda: AsRunEntry.objects.filter(title__startswith="clip0").exists(), 10, "as-run is read")
@@ -112,8 +112,8 @@ def test_a_killed_container_is_back_within_3_seconds_on_its_node(house: Any) -> 
     assert place_error(channel, began(channel)) < 1.0
 
 
-def test_a_lost_machine_is_replaced_within_10_seconds_at_the_right_place(house: Any) -> None:
-    """P-05, P-07: engine and containers gone: on air from another node."""
+def test_a_lost_machine_is_replaced_within_10_seconds_at_the_right_position(house: Any) -> None:
+    """P-05, P-07: engine and containers are killed; the channel is on air from another node."""
     nodes, channel = house("a", "b")
     first = worker(channel)
     wait_until(lambda: AsRunEntry.objects.filter(title__startswith="clip0").exists(), 10, "as-run is read")
@@ -130,27 +130,27 @@ def test_a_lost_machine_is_replaced_within_10_seconds_at_the_right_place(house: 
     assert place_error(channel, began(channel)) < 1.0
 
 
-def test_all_machines_gone_for_the_scheduler_means_no_move(house: Any) -> None:
-    """P-05: no mass move; what plays plays on, and is found again."""
+def test_if_the_scheduler_reaches_no_machine_nothing_is_moved(house: Any) -> None:
+    """P-05: the channel keeps playing and is adopted again."""
     nodes, channel = house("a", "b", "c")
     first = worker(channel)
     for node in nodes:
         node.engine.freeze()
-    # The worker's own port is what the scheduler cannot reach either: its process stands still for a while.
+    # The scheduler cannot reach the media worker's own port either: freeze its process for a while.
     pid = container_pid()
     os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: Alert.objects.filter(key="nodes_vanished").exists(), 60, "somebody is told")
+    wait_until(lambda: Alert.objects.filter(key="nodes_vanished").exists(), 60, "an alert is raised")
     os.kill(pid, signal.SIGCONT)
     for node in nodes:
         node.engine.thaw()
-    wait_until(lambda: worker(channel).missed_looks == 0, 40, "it is found again")
+    wait_until(lambda: worker(channel).missed_looks == 0, 40, "the media worker answers again")
     assert not Recovery.objects.exists()
     assert worker(channel).pk == first.pk
     assert state_of(channel) == State.ON_AIR
 
 
 def container_pid() -> int:
-    """The worker's process as this machine sees it."""
+    """The pid of the media worker's process on this machine."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -158,11 +158,11 @@ def container_pid() -> int:
             continue
         if "worker playout" in command:
             return int(path.parent.name)
-    raise AssertionError("no worker is to be seen")
+    raise AssertionError("no media worker is running")
 
 
-def test_a_scheduler_that_is_away_has_no_effect_on_air(house: Any) -> None:
-    """DESIGN 6: the control plane may be gone; the worker needs nobody, and reports later what went out."""
+def test_a_channel_plays_on_without_a_scheduler(house: Any) -> None:
+    """DESIGN 6: the media worker does not need the control plane to keep playing."""
     _, channel = house("a")
     first = worker(channel)
     running = house.scheduler
@@ -170,19 +170,25 @@ def test_a_scheduler_that_is_away_has_no_effect_on_air(house: Any) -> None:
     assert running.wait(30) == 0
     before = fetch(worker(channel), "/status", PlayoutStatus)
     began_at = time.monotonic()
-    wait_until(lambda: time.monotonic() - began_at > AWAY_SECONDS, AWAY_SECONDS + 5, "some time without anybody")
+    wait_until(lambda: time.monotonic() - began_at > AWAY_SECONDS, AWAY_SECONDS + 5, "some seconds without a scheduler")
     after = fetch(worker(channel), "/status", PlayoutStatus)
     seconds = time.monotonic() - began_at
     assert (after.ticks - before.ticks) / 25 == pytest.approx(seconds, abs=0.5)
     assert after.dropped == before.dropped
     assert after.encoder_restarts == 0
     house.start_scheduler()
-    wait_until(lambda: worker(channel).heartbeat_at > database_now() - timedelta(seconds=3), 30, "it is looked after")
+    wait_until(
+        lambda: worker(channel).heartbeat_at > database_now() - timedelta(seconds=3),
+        30,
+        "the new scheduler polls the media worker",
+    )
     assert worker(channel).pk == first.pk
     assert not Recovery.objects.exists()
 
 
-def test_a_drill_moves_the_channel_and_back_and_prints_the_seconds(house: Any, capsys: Any, settings: Any) -> None:
+def test_a_drill_moves_the_channel_and_back_and_prints_the_seconds_off_air(
+    house: Any, capsys: Any, settings: Any
+) -> None:
     """P-11: failover_drill, drain_node, undrain_node on real engines."""
     settings.MANUAL_WAIT_SECONDS = 30
     _, channel = house("a", "b")

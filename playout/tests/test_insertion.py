@@ -1,4 +1,4 @@
-"""Where a clip nobody had planned comes to stand."""
+"""The position at which an unplanned clip is inserted into a playlist."""
 
 from datetime import timedelta
 from typing import Any
@@ -44,13 +44,15 @@ def key(channel: Channel, number: int) -> str:
 
 
 def status(on_air: str | None = None, following: str | None = None) -> PlayoutStatus:
-    """The media worker says that these are on and next."""
+    """A status of the media worker with these items on air and next."""
     item = ItemOnAir(key=on_air) if on_air else None
     return PlayoutStatus(owner="x", generation=1, item=item, next=NextItem(key=following) if following else None)
 
 
-def test_behind_what_is_on_or_before_what_comes_or_at_the_end(channel: Any, project: Any) -> None:
-    """P-01: also where every item had the same position, and where what is on is no item of the list."""
+def test_a_clip_is_inserted_after_the_item_on_air_or_before_the_next_item_or_at_the_end(
+    channel: Any, project: Any
+) -> None:
+    """P-01: also if all items have the same position, and if the item on air is not in the list."""
     first, second = key(channel, 0), key(channel, 2)
     insert_behind(channel, Wish(made(project, "a")), status(f"{first}.2", second))
     insert_behind(channel, Wish(made(project, "b")), status(None, second))
@@ -58,7 +60,7 @@ def test_behind_what_is_on_or_before_what_comes_or_at_the_end(channel: Any, proj
     assert titles(channel.playlist) == ["clip 0", "a", "clip 1", "b", "clip 2", "c"]
 
 
-def test_a_days_own_list_is_the_one_that_is_changed(channel: Any, project: Any) -> None:
+def test_a_clip_is_inserted_into_the_list_of_today(channel: Any, project: Any) -> None:
     now = database_now()
     yesterday, today = (
         Playlist.objects.create(name=name, project=project, channel=channel, on=day_of(now) - timedelta(days=days))
@@ -70,8 +72,8 @@ def test_a_days_own_list_is_the_one_that_is_changed(channel: Any, project: Any) 
     assert titles(yesterday) == ["late show"]
 
 
-def test_a_recording_that_still_runs_can_be_shown(channel: Any, project: Any, recorder: Any) -> None:
-    """P-09: it grows while it is played."""
+def test_a_recording_in_progress_can_be_inserted(channel: Any, project: Any, recorder: Any) -> None:
+    """P-09: a growing recording is playable."""
     now = database_now()
     window = {"starts_at": now, "opens_at": now, "ends_at": now + HOUR, "closes_at": now + HOUR}
     booking = Booking.objects.create(recorder=recorder, state="recording", **window)
@@ -83,7 +85,7 @@ def test_a_recording_that_still_runs_can_be_shown(channel: Any, project: Any, re
     assert titles(channel.playlist)[1] == "the match"
 
 
-def test_what_cannot_be_played_or_has_no_list_is_refused_in_words(channel: Any, project: Any) -> None:
+def test_an_unplayable_asset_or_a_channel_without_a_list_is_refused_with_a_reason(channel: Any, project: Any) -> None:
     broken = made(project, "broken", state=Asset.State.ERROR)
     with pytest.raises(CannotInsert, match="broken cannot be played"):
         insert_behind(channel, Wish(broken), status())

@@ -1,4 +1,4 @@
-"""Playlists from files of other systems (P-12)."""
+"""Import of playlists from files of other systems (P-12)."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import pytest
 from assets.models import Asset
 from playout.lists import imports
 from playout.tests.test_lists import make_asset, make_list
+from station.clock import database_now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -20,14 +21,14 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_list_is_read_from_other_systems_files(name: str, project: Any) -> None:
+def test_a_playlist_is_imported_from_each_file_format(name: str, project: Any) -> None:
     """P-12: M3U, XSPF, CSV, JSON."""
     make_asset(project, "one")
     make_asset(project, "Two")
     playlist = make_list(project)
     preview = imports.look(imports.read(name, FILES[name].encode()), Asset.objects.all())
     assert preview.problems == []
-    assert imports.save(preview, playlist) == 2
+    assert imports.save(preview, playlist, database_now()) == 2
     assert [item.asset.title for item in playlist.items.all() if item.asset] == ["one", "Two"]
     if name.endswith(("csv", "json")):
         first = playlist.items.first()
@@ -35,7 +36,7 @@ def test_a_list_is_read_from_other_systems_files(name: str, project: Any) -> Non
         assert (first.in_seconds, first.out_seconds) == (5.0, 20.0)
 
 
-def test_bad_lines_are_listed_and_nothing_is_half_imported(project: Any) -> None:
+def test_bad_lines_are_listed_and_nothing_is_imported(project: Any) -> None:
     """P-12, S-07."""
     make_asset(project, "one")
     make_asset(project, "twin")
@@ -47,7 +48,7 @@ def test_bad_lines_are_listed_and_nothing_is_half_imported(project: Any) -> None
     assert "not in the library" in preview.problems[0][1]
     assert "several" in preview.problems[3][1]
     with pytest.raises(ValueError):
-        imports.save(preview, playlist)
+        imports.save(preview, playlist, database_now())
     assert [item.shown_title for item in playlist.items.all()] == ["kept"]
 
 
@@ -66,7 +67,7 @@ def test_bad_lines_are_listed_and_nothing_is_half_imported(project: Any) -> None
         ("x.csv", b"x" * 3_000_000),
     ],
 )
-def test_files_that_make_no_sense_are_refused_in_words(name: str, content: bytes) -> None:
+def test_unreadable_files_are_refused_with_a_reason(name: str, content: bytes) -> None:
     """P-12, S-07."""
     with pytest.raises(imports.NotReadable) as refusal:
         imports.read(name, content)

@@ -1,4 +1,4 @@
-"""Lists: times, warnings, what the worker is told, copies, imports, exports. No worker needed."""
+"""Playlists: times, warnings, rundowns, outputs, copies and uses. No media worker runs."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from assets.library.usage import uses_of, withdraw
 from assets.models import Asset, AssetPart
 from playout.channels.outputs import output_config, parse_output, port_needed
+from playout.lists import controls
 from playout.lists.broadcast_days import begin_of, day_of, moment_on
 from playout.lists.copies import DayTaken, copy_to
 from playout.lists.list_timing import on_air_today, plan, plan_of
@@ -46,7 +47,7 @@ def make_list(project: Any, *items: dict[str, Any], **fields: Any) -> Playlist:
     return playlist
 
 
-def test_a_broadcast_day_begins_at_six_and_ends_after_the_night() -> None:
+def test_a_broadcast_day_begins_at_six() -> None:
     """P-10."""
     assert day_of(datetime(2026, 11, 17, 4, 59, tzinfo=UTC)) == date(2026, 11, 16)
     assert day_of(datetime(2026, 11, 17, 5, 0, tzinfo=UTC)) == DAY
@@ -57,8 +58,8 @@ def test_a_broadcast_day_begins_at_six_and_ends_after_the_night() -> None:
     assert begin_of(changes + timedelta(days=1)) - begin_of(changes) == timedelta(hours=25)
 
 
-def test_times_totals_and_warnings(project: Any) -> None:
-    """P-09: gap, overrun, missing, not ready."""
+def test_a_plan_has_times_a_total_and_warnings(project: Any) -> None:
+    """P-09: warnings for gaps, cuts and unusable assets."""
     hour = make_asset(project, "Film", 3600)
     broken = make_asset(project, "Broken", 10, state="error")
     playlist = make_list(
@@ -84,8 +85,8 @@ def test_times_totals_and_warnings(project: Any) -> None:
     ]
 
 
-def test_a_clip_of_another_format_is_said(project: Any, channel: Channel) -> None:
-    """P-09: wrong format, by the channel that plays it; no format is known of what is not probed yet."""
+def test_a_clip_in_another_format_gets_a_warning(project: Any, channel: Channel) -> None:
+    """P-09: compared with the channel that plays it; an asset that is not probed yet gets no warning."""
     picture = {"codec": "h264", "width": 1280, "height": 720, "fps": 25.0, "is_interlaced": False}
     sound = [{"codec": "aac"}]
     kinds = {
@@ -98,7 +99,7 @@ def test_a_clip_of_another_format_is_said(project: Any, channel: Channel) -> Non
     }
     assets = [make_asset(project, title, 10, technical=technical) for title, technical in kinds.items()]
     playlist = make_list(project, *({"asset": asset} for asset in assets))
-    assert plan_of(playlist, database_now()).warnings == [], "nobody plays it"
+    assert plan_of(playlist, database_now()).warnings == [], "no channel plays it"
     Channel.objects.filter(pk=channel.pk).update(playlist=playlist, picture="1280x720p25")
     assert plan_of(playlist, database_now()).warnings == [
         "Film: is 1280x720p23.98 and will be converted to 1280x720p25",
@@ -108,7 +109,7 @@ def test_a_clip_of_another_format_is_said(project: Any, channel: Channel) -> Non
     ]
 
 
-def test_nobody_puts_a_list_on_the_air_of_another_project(channel: Channel, project: Any) -> None:
+def test_a_playlist_of_another_project_is_never_played(channel: Channel, project: Any) -> None:
     """S-01."""
     from station.models import Project
 
@@ -116,12 +117,12 @@ def test_nobody_puts_a_list_on_the_air_of_another_project(channel: Channel, proj
     foreign = Playlist(name="Ours", project=sport, channel=channel, on=DAY)
     with pytest.raises(ValidationError, match="belongs to another project"):
         foreign.full_clean()
-    foreign.save()  # however it came to be there
+    foreign.save()  # without validation
     assert rundown_of(channel, begin_of(DAY)).rundown.items == ()
 
 
-def test_tomorrows_list_is_told_ahead_also_where_today_has_none(channel: Channel, project: Any) -> None:
-    """P-13: the worker goes over to it by itself; and back to the list of any day after a day that had one."""
+def test_the_list_of_the_next_day_is_in_the_rundown_of_today(channel: Channel, project: Any) -> None:
+    """P-13: the media worker changes to it by itself, and later back to the list for any day."""
     clip = make_asset(project, "Clip")
     daily = make_list(project, {"asset": clip})
     Channel.objects.filter(pk=channel.pk).update(playlist=daily)
@@ -141,7 +142,7 @@ def test_tomorrows_list_is_told_ahead_also_where_today_has_none(channel: Channel
     assert told.following.begins_at is None
 
 
-def test_a_recording_of_several_parts_is_one_item(channel: Channel, project: Any) -> None:
+def test_all_parts_of_a_recording_belong_to_its_first_item(channel: Channel, project: Any) -> None:
     playlist = make_list(project, {"asset": make_asset(project, "Film", 60, parts=3), "start_time": time(20, 15)})
     Channel.objects.filter(pk=channel.pk).update(playlist=playlist)
     channel.refresh_from_db()
@@ -150,10 +151,10 @@ def test_a_recording_of_several_parts_is_one_item(channel: Channel, project: Any
     assert {(each.part_of, len(each.fixed_at)) for each in others} == {(first.key, 0)}
 
 
-def test_a_long_list_costs_no_question_per_item(
+def test_the_rundown_of_a_long_list_needs_few_queries(
     channel: Channel, project: Any, django_assert_max_num_queries: Any
 ) -> None:
-    """It is read every few seconds while the channel is on air."""
+    """It is made every few seconds while the channel is on air."""
     playlist = make_list(project, *({"asset": make_asset(project, f"{number}")} for number in range(40)))
     Channel.objects.filter(pk=channel.pk).update(playlist=playlist)
     channel.refresh_from_db()
@@ -161,7 +162,7 @@ def test_a_long_list_costs_no_question_per_item(
         assert len(rundown_of(channel, database_now()).rundown.items) == 40
 
 
-def test_a_worker_is_told_the_days_list_and_the_next_days(channel: Channel, project: Any) -> None:
+def test_the_rundown_has_the_lists_of_today_and_of_the_next_day(channel: Channel, project: Any) -> None:
     """P-01, P-09: daily playlists by date."""
     clip = make_asset(project, "Clip")
     now = begin_of(DAY) + timedelta(hours=3)
@@ -171,15 +172,15 @@ def test_a_worker_is_told_the_days_list_and_the_next_days(channel: Channel, proj
     assert told.begins_at == begin_of(DAY)
     assert not told.is_loop
     assert [item.fixed_at for item in told.items] == [(), (begin_of(DAY + timedelta(days=1)),), ()]
-    assert rundown_of(channel, now).version == told.version, "asked twice, the same"
+    assert rundown_of(channel, now).version == told.version, "the version is stable"
     channel.playlist = make_list(project, {"asset": clip, "start_time": time(20, 0)})
     told = rundown_of(channel, now + timedelta(days=5)).rundown
     assert told.is_loop
-    assert len(told.items[0].fixed_at) == 3, "a worker alone knows the next days"
+    assert len(told.items[0].fixed_at) == 3, "an isolated media worker knows the fixed starts of the next days"
 
 
-def test_parts_of_an_interrupted_recording_are_told_one_by_one(channel: Channel, project: Any) -> None:
-    """P-09: in and out points count through all parts."""
+def test_each_part_of_an_interrupted_recording_is_an_item_of_the_rundown(channel: Channel, project: Any) -> None:
+    """P-09: in and out points count across all parts."""
     asset = make_asset(project, "Match", 90, parts=3)
     channel.playlist = make_list(project, {"asset": asset, "in_seconds": 40, "out_seconds": 70})
     rows = rundown_of(channel, database_now()).rundown.items
@@ -190,8 +191,8 @@ def test_parts_of_an_interrupted_recording_are_told_one_by_one(channel: Channel,
     assert len({row.key for row in rows}) == 2
 
 
-def test_secrets_of_live_sources_stand_beside_the_list_not_in_it(channel: Channel, project: Any) -> None:
-    """S-05."""
+def test_secrets_of_live_sources_are_not_in_the_rundown(channel: Channel, project: Any) -> None:
+    """S-05: they are sent separately."""
     source = Recorder.objects.create(
         name="OB", project=project, source_type="srt", address="srt://10.0.0.1:9000?passphrase=averysecretword"
     )
@@ -203,7 +204,7 @@ def test_secrets_of_live_sources_stand_beside_the_list_not_in_it(channel: Channe
     assert "averysecretword" in prepared.redact
 
 
-def test_outputs_are_checked_and_their_secrets_taken_out(channel: Channel) -> None:
+def test_outputs_are_validated_and_their_secrets_separated(channel: Channel) -> None:
     """S-03, S-04, S-05, R-14."""
     for kind, address in [
         ("srt", "file:///etc/passwd"),
@@ -217,7 +218,9 @@ def test_outputs_are_checked_and_their_secrets_taken_out(channel: Channel) -> No
     ]:
         with pytest.raises(ValidationError):
             parse_output(kind, address)
-    with pytest.raises(ValidationError, match=r"srt://receiver\.example:9000"):  # not the example for sources
+    with pytest.raises(
+        ValidationError, match=r"srt://receiver\.example:9000"
+    ):  # the example for outputs, not for sources
         parse_output("srt", "http://x")
     ChannelOutput.objects.create(channel=channel, type="hls", address="web")
     with pytest.raises(ValidationError, match="already has this output"):
@@ -231,23 +234,29 @@ def test_outputs_are_checked_and_their_secrets_taken_out(channel: Channel) -> No
     assert port_needed("decklink", "2") == ("decklink", 2)
 
 
-def test_a_list_is_copied_to_a_day_and_never_over_another(channel: Channel, project: Any) -> None:
-    """P-01: copy to…"""
+def test_a_list_is_copied_to_a_day_that_has_none(channel: Channel, project: Any) -> None:
+    """P-01: an existing list is not replaced."""
     playlist = make_list(project, {"asset": make_asset(project, "Clip")}, channel=channel, on=DAY)
-    copy = copy_to(playlist, DAY + timedelta(days=1))
+    copy = copy_to(playlist, DAY + timedelta(days=1), database_now())
     assert (copy.on, copy.items.count(), copy.is_loop) == (DAY + timedelta(days=1), 1, False)
     assert playlist.items.count() == 1
     with pytest.raises(DayTaken, match="already"):
-        copy_to(playlist, DAY + timedelta(days=1))
+        copy_to(playlist, DAY + timedelta(days=1), database_now())
     with pytest.raises(DayTaken, match="Give a day between"):
-        copy_to(playlist, date.max)
+        copy_to(playlist, date.max, database_now())
 
 
-def test_a_list_for_today_says_what_it_means_for_what_is_on_air(channel: Channel, project: Any) -> None:
-    """P-01, P-09: it takes over from the list of any day; where it has nothing, nobody is surprised by the slate."""
+def test_a_list_of_no_channel_cannot_be_copied(project: Any) -> None:
+    outcome = controls.copy(make_list(project), by="anna", day=DAY)
+
+    assert (outcome.result, outcome.text) == ("refused", "List is not a list of a channel.")
+
+
+def test_a_list_for_today_shows_its_effect_on_a_channel_on_air(channel: Channel, project: Any) -> None:
+    """P-01, P-09: it replaces the list for any day at once; the text warns if it has no item for this time."""
     now = database_now()
     today = make_list(project, {"asset": make_asset(project, "Clip")}, channel=channel, on=day_of(now))
-    assert on_air_today(today, now) == "", "off air: nothing happens now"
+    assert on_air_today(today, now) == "", "the channel is off air"
     channel.is_wanted = True
     today.channel = channel
     begin = begin_of(day_of(now))
@@ -257,8 +266,8 @@ def test_a_list_for_today_says_what_it_means_for_what_is_on_air(channel: Channel
     assert on_air_today(today, now) == ""
 
 
-def test_what_is_in_a_list_is_used_and_can_be_replaced(channel: Channel, project: Any) -> None:
-    """A-07, A-08: where-used, withdraw and replace."""
+def test_an_asset_in_a_list_is_shown_as_used_and_can_be_replaced(channel: Channel, project: Any) -> None:
+    """A-07, A-08: uses, withdraw and replace."""
     clip, other = make_asset(project, "Clip"), make_asset(project, "Other")
     playlist = make_list(project, {"asset": clip}, {"asset": clip})
     Channel.objects.update(filler=clip)

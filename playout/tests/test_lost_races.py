@@ -1,4 +1,4 @@
-"""Of two who start or stop a channel in the same moment, only one is on record as having done it."""
+"""If two users start or stop a channel at the same time, the audit log records only one of them as done."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def channel(project: Any, settings: Any) -> Channel:
     return made
 
 
-def test_a_start_that_somebody_else_made_first_is_not_claimed(channel: Channel) -> None:
+def test_a_start_after_another_user_started_the_channel_is_recorded_as_nothing(channel: Channel) -> None:
     other = Channel.objects.get(pk=channel.pk)
     Channel.objects.filter(pk=channel.pk).update(is_wanted=True)
     assert other.move(State.STARTING, now=database_now(), by="bert")
@@ -34,7 +34,7 @@ def test_a_start_that_somebody_else_made_first_is_not_claimed(channel: Channel) 
     assert [(entry.what, entry.result) for entry in AuditEntry.objects.all()] == [("start", "nothing")]
 
 
-def test_a_stop_of_what_went_off_air_in_that_moment_is_not_claimed(channel: Channel) -> None:
+def test_a_stop_of_a_channel_that_just_went_off_air_is_recorded_as_nothing(channel: Channel) -> None:
     Channel.objects.filter(pk=channel.pk).update(is_wanted=True, state=State.ON_AIR)
     channel.refresh_from_db()
     Channel.objects.filter(pk=channel.pk).update(is_wanted=False, state=State.OFF_AIR, state_since_at=database_now())
@@ -45,7 +45,7 @@ def test_a_stop_of_what_went_off_air_in_that_moment_is_not_claimed(channel: Chan
     assert [(entry.what, entry.result) for entry in AuditEntry.objects.all()] == [("stop", "nothing")]
 
 
-def test_a_start_of_our_own_is_on_record_as_done_even_if_there_is_no_place_yet(channel: Channel) -> None:
+def test_a_start_is_recorded_as_done_although_no_node_is_available_yet(channel: Channel) -> None:
     outcome = controls.start(channel, by="anna")
 
     assert (outcome.is_done, outcome.is_good) == (True, False)

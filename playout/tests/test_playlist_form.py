@@ -1,4 +1,4 @@
-"""The playlist form as people type into it: times and warnings before anything is saved."""
+"""The playlist form while a user types: times and warnings are shown before anything is saved."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
 def typed_lines(*assets: Any) -> dict[str, str]:
-    """What the browser sends of a list with these clips."""
+    """The form data that a browser sends for a list of these clips."""
     typed = {"items-TOTAL_FORMS": str(len(assets)), "name": "List", "on": "2026-11-17"}
     for number, asset in enumerate(assets):
         empty = ("title", "out_seconds", "length_seconds", "max_late_seconds")
@@ -24,8 +24,8 @@ def typed_lines(*assets: Any) -> dict[str, str]:
     return typed
 
 
-def test_times_follow_what_is_typed_and_nothing_is_saved(project: Any, client: Any, make_member: Any) -> None:
-    """P-01, S-01, S-07: an unsaved list is planned; a bad line says so; what is foreign cannot be chosen."""
+def test_times_are_updated_while_typing_and_nothing_is_saved(project: Any, client: Any, make_member: Any) -> None:
+    """P-01, S-01, S-07: bad lines get an error; assets of other projects cannot be chosen."""
     from station.models import Project
 
     clip = make_asset(project, "Clip", 60)
@@ -41,7 +41,7 @@ def test_times_follow_what_is_typed_and_nothing_is_saved(project: Any, client: A
     assert "Foreign" not in page
     typed |= {"items-1-in_seconds": "0:00:05", "items-1-out_seconds": "0:45", "items-0-out_seconds": "1:xx"}
     page = client.post("/playlists/times/", typed).content.decode()
-    assert "06:01:10" in page, "what follows forty seconds from half past"
+    assert "06:01:10" in page, "the item after it starts forty seconds later"
     assert "is not a time like 12.5 or 0:01:30" in page
     assert client.get("/playlists/times/").status_code == 405
     assert not Playlist.objects.exists()
@@ -50,10 +50,8 @@ def test_times_follow_what_is_typed_and_nothing_is_saved(project: Any, client: A
         assert client.post("/playlists/times/", odd).status_code == 200
 
 
-def test_a_long_list_asks_the_database_no_more_often_than_a_short_one(
-    project: Any, client: Any, make_member: Any
-) -> None:
-    """P-01: a day has hundreds of items, and its times are asked for at every key."""
+def test_a_long_list_needs_no_more_queries_than_a_short_one(project: Any, client: Any, make_member: Any) -> None:
+    """P-01: a day has hundreds of items, and its times are updated at every keystroke."""
     clips = [make_asset(project, f"Clip {number}", 10) for number in range(40)]
     client.force_login(make_member(project, "operator"))
 
@@ -66,8 +64,10 @@ def test_a_long_list_asks_the_database_no_more_often_than_a_short_one(
     assert queries(*clips) == queries(*clips[:2])
 
 
-def test_two_new_outputs_to_the_same_files_are_refused_in_the_form(project: Any, client: Any, make_member: Any) -> None:
-    """P-09, S-07: the database does not know either of them yet."""
+def test_two_new_outputs_with_the_same_address_are_refused_in_the_form(
+    project: Any, client: Any, make_member: Any
+) -> None:
+    """P-09, S-07: neither of them is in the database yet."""
     client.force_login(make_member(project, "engineer"))
     typed = {"name": "One", "project": project.pk, "picture": "1280x720p25", "video_bitrate": "4M"}
     typed |= {"slate": "bars", "pause": "hold", "outputs-TOTAL_FORMS": "2", "outputs-INITIAL_FORMS": "0"}

@@ -1,4 +1,4 @@
-"""The picture of a channel for people: HLS and a JPEG a second at live/<channel>/, for those with the right (P-02)."""
+"""The preview of a channel for users with permission: HLS and one JPEG per second at live/<channel>/ (P-02)."""
 
 import hashlib
 import time
@@ -40,13 +40,15 @@ def as_person(user: User) -> Client:
 
 
 def content_of(client: Client, channel: Channel, name: str) -> bytes:
-    """The body; empty while there is none."""
+    """The body of the response; empty if it is not 200."""
     answer = client.get(f"/media/live/{channel.pk}/{name}")
     return b"".join(answer) if answer.status_code == 200 else b""
 
 
-def test_the_preview_moves_and_its_still_is_new_every_second(on_air: Channel, make_member: Any, tmp_path: Path) -> None:
-    """P-02: the playlist names segments that decode; another JPEG about once a second, for a viewer of the project."""
+def test_the_preview_playlist_advances_and_the_still_changes_every_second(
+    on_air: Channel, make_member: Any, tmp_path: Path
+) -> None:
+    """P-02: seen by a viewer of the project; the segments decode."""
     viewer = as_person(make_member(on_air.project, "viewer"))
     wait_until(lambda: b".ts" in content_of(viewer, on_air, "index.m3u8"), 40, "a playlist with a segment")
     playlist = content_of(viewer, on_air, "index.m3u8").decode()
@@ -54,14 +56,14 @@ def test_the_preview_moves_and_its_still_is_new_every_second(on_air: Channel, ma
     segments = [line for line in playlist.splitlines() if not line.startswith("#")]
     whole = tmp_path / "segment.ts"
     whole.write_bytes(content_of(viewer, on_air, segments[-1]))
-    assert decode(whole) >= 25, "a segment of two seconds"
+    assert decode(whole) >= 25, "at least half of a segment of two seconds"
 
     stills: dict[str, float] = {}
     began = time.monotonic()
 
     def is_watched_long_enough() -> bool:
         still = content_of(viewer, on_air, "frame.jpg")
-        assert still.startswith(b"\xff\xd8"), "always a whole JPEG"
+        assert still.startswith(b"\xff\xd8"), "always a complete JPEG"
         assert still.endswith(b"\xff\xd9")
         stills.setdefault(hashlib.sha256(still).hexdigest(), time.monotonic())
         return time.monotonic() - began > WATCHED_SECONDS
@@ -71,22 +73,24 @@ def test_the_preview_moves_and_its_still_is_new_every_second(on_air: Channel, ma
     wait_until(is_watched_long_enough, 20, "some seconds of stills", pause=0.1)
     assert WATCHED_SECONDS / 2 <= len(stills) <= WATCHED_SECONDS + 2, sorted(stills.values())
     later = content_of(viewer, on_air, "index.m3u8").decode().splitlines()
-    assert [line for line in later if line.endswith(".ts")][-1] not in segments, "the list has moved on"
+    assert [line for line in later if line.endswith(".ts")][-1] not in segments, "the playlist has a new segment"
 
 
-def test_the_folder_is_live_and_the_number_of_the_channel(on_air: Channel, settings: Any) -> None:
-    """P-02: the same path as ever, on the disk and in the address."""
+def test_the_preview_folder_is_named_after_the_channel_id(on_air: Channel, settings: Any) -> None:
+    """P-02: on disk and in the configuration of the media worker."""
     folder = settings.RECORDINGS_DIR / "live" / str(on_air.pk)
-    wait_until(lambda: (folder / "index.m3u8").exists() and (folder / "frame.jpg").exists(), 40, "both are there")
+    wait_until(
+        lambda: (folder / "index.m3u8").exists() and (folder / "frame.jpg").exists(), 40, "playlist and still exist"
+    )
     worker = workloads.latest(on_air.owner)
     assert worker is not None
     assert worker.spec["preview"] == f"live/{on_air.pk}"
 
 
-def test_nobody_else_sees_it(on_air: Channel, make_member: Any, admin_user: User) -> None:
-    """P-02, S-01, A-09: strangers and other projects find nothing, whichever file they ask for."""
+def test_users_of_other_projects_cannot_see_the_preview(on_air: Channel, make_member: Any, admin_user: User) -> None:
+    """P-02, S-01, A-09: 404 for every file; the same without a login, and for other files."""
     boss = as_person(admin_user)
-    wait_until(lambda: b".ts" in content_of(boss, on_air, "index.m3u8"), 40, "there is something to see")
+    wait_until(lambda: b".ts" in content_of(boss, on_air, "index.m3u8"), 40, "the preview exists")
     playlist = content_of(boss, on_air, "index.m3u8").decode().splitlines()
     segment = next(line for line in playlist if line.endswith(".ts"))
     other = make_member(Project.objects.create(name="Sport", slug="sport"), "engineer")

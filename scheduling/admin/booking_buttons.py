@@ -54,9 +54,9 @@ BUTTONS = [
         variant=ActionVariant.DANGER,
     ),
 ]
-# "Skipped" is a state of bookings, so rows without a change are reported as "left as they are".
+# "Skipped" is a state of bookings, so rows without a change are reported as "unchanged".
 BULK_ACTIONS = [
-    BulkAction(each, done, left="left as they are")
+    BulkAction(each, done, left="unchanged")
     for each, done in (
         (stop_booking, "stopped"),
         (cancel_booking, "cancelled"),

@@ -77,6 +77,10 @@ class BookingFacts:
         rows = [f"{'✓' if each['is_good'] else '✗'} {each['name']}: {each['text']}" for each in obj.preflight]
         return lines([*rows, f"checked {house_time(obj.preflight_at)}" if obj.preflight_at else ""])
 
+    @display(description="Outcome")
+    def outcome_shown(self, obj: Booking) -> str:
+        return obj.outcome.replace("_", " ") or "–"
+
     @display(description="Parts")
     def parts_shown(self, obj: Booking) -> SafeString | str:
         return _listed(

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.core.exceptions import ValidationError
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
 from scheduling.admin.feedback import explain
@@ -26,12 +27,24 @@ class NotSaved(Exception):
         self.outcome, self.about = outcome, about
 
 
+class HouseTimeField(forms.SplitDateTimeField):
+    """Date and time in house time. It says plainly why an hour of a clock change cannot be entered."""
+
+    def compress(self, data_list: Any) -> datetime | None:
+        try:
+            moment: datetime | None = super().compress(data_list)
+        except ValidationError as error:
+            if error.code != "ambiguous_timezone":
+                raise
+            text = "The clocks change then: this time comes twice or not at all. Choose an earlier or a later one."
+            raise ValidationError(text, code=error.code) from error
+        return moment
+
+
 class BookingForm(forms.ModelForm):
     # The values that were shown are sent along: only fields that the person changed are saved, not what others changed.
-    starts_at = forms.SplitDateTimeField(
-        label="Starts", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True
-    )
-    ends_at = forms.SplitDateTimeField(label="Ends", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True)
+    starts_at = HouseTimeField(label="Starts", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True)
+    ends_at = HouseTimeField(label="Ends", widget=UnfoldAdminSplitDateTimeWidget(), show_hidden_initial=True)
     may_book: Callable[[Any], bool] = staticmethod(lambda recorder: True)
     refused: Outcome | None = None  # why saving this form was refused a moment ago
 

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
@@ -14,11 +15,14 @@ from scheduling.admin.feedback import explain
 from scheduling.admin.filters import OutcomeFilter, WhenFilter, is_first_look
 from scheduling.bookings import changing, padding
 from scheduling.bookings.controls import BEFORE, book
-from scheduling.models import Booking, BookingEvent
+from scheduling.models import Booking, BookingEvent, Recorder
+from scheduling.models.booking import BOOKING_WORDS
 from station import audit
 from station.actions import Outcome
 from station.admin.base import EventInline, MachineAdmin, VisibleFilter, who
 from station.admin.buttons import Operated
+from station.admin.search import WordSearch
+from station.database.words import named
 
 State = Booking.State
 REFUSED = "_booking_refused"  # attribute of the request: why saving the form was refused
@@ -28,8 +32,13 @@ class BookingEventInline(EventInline):
     model = BookingEvent
 
 
+def bookings_of_recorder(word: str) -> QuerySet[Any]:
+    recorders = named(Recorder.objects.order_by(), "name", word)
+    return Booking.objects.order_by().filter(recorder__in=recorders).values("pk")
+
+
 @admin.register(Booking)
-class BookingAdmin(BookingFacts, Operated, MachineAdmin):
+class BookingAdmin(BookingFacts, WordSearch, Operated, MachineAdmin):
     form = BookingForm
     list_display = ["__str__", "state_shown", "recorder", "starts_shown", "ends_shown", "recorded", "size", "made_by"]
     list_filter = [
@@ -41,7 +50,9 @@ class BookingAdmin(BookingFacts, Operated, MachineAdmin):
         ("schedule", VisibleFilter),
     ]
     list_select_related = ["recorder", "recorder__project", "schedule"]
-    search_fields = ["title", "recorder__name", "requested_by"]
+    search_help_text = "Beginnings of words: title, recorder, user, folder or file name; or a booking's number"
+    search_words = BOOKING_WORDS
+    search_elsewhere = [bookings_of_recorder]
     date_hierarchy = "starts_at"
     inlines = [BookingEventInline]
     buttons = BUTTONS
@@ -55,7 +66,7 @@ class BookingAdmin(BookingFacts, Operated, MachineAdmin):
         "preflight_shown",
         "made_by",
         "attempts",
-        "outcome",
+        "outcome_shown",
         "folder",
         "file_name",
         "size",

@@ -5,6 +5,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
+from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -13,14 +14,16 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from unfold.decorators import display
 from unfold.enums import ActionVariant
-from unfold.widgets import UnfoldAdminPasswordWidget
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
 
-from scheduling.bookings.making import hold_ports_anew
+from scheduling.bookings.making import reserve_ports_again
 from scheduling.models import Booking, Recorder
 from scheduling.recorders.sources import EXAMPLES, SECRET_NAMES, SourceType
 from scheduling.recording import controls
+from scheduling.rules import switching
+from scheduling.rules.controls import switch_off, switch_on
 from scheduling.views.recorders import now_context
-from station.admin.base import StationAdmin, VisibleFilter
+from station.admin.base import StationAdmin, VisibleFilter, who
 from station.admin.buttons import Button, Operated
 from station.badges import badge, lines, stamp, state_badge
 from station.clock import database_now, spoken
@@ -51,6 +54,13 @@ class RecorderForm(forms.ModelForm):
         "Write-only. Leave empty to keep the stored one.",
     )
     forget_secrets = forms.BooleanField(required=False, help_text="Delete the stored secrets of this recorder.")
+    planned = forms.ChoiceField(
+        label="If you switch it off: its planned bookings",
+        choices=[("", "Choose …"), *switching.Planned.choices],
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+        help_text="What is recording now continues either way.",
+    )
 
     class Meta:
         model = Recorder
@@ -58,6 +68,7 @@ class RecorderForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        self._ask_about_planned(cleaned)
         secret, kind = cleaned.get("new_secret"), cleaned.get("source_type")
         if secret and kind:
             if kind not in SECRET_NAMES:
@@ -70,6 +81,17 @@ class RecorderForm(forms.ModelForm):
             self.instance.set_secrets({**self.instance._readable_secrets(), SECRET_NAMES[SourceType(kind)]: secret})
         return cleaned
 
+    def _ask_about_planned(self, cleaned: dict[str, Any]) -> None:
+        """R-27: whoever switches off a recorder with planned bookings says what happens to them."""
+        is_switched_off = self.instance.pk and "is_active" in self.changed_data and cleaned.get("is_active") is False
+        # Without the field nothing was planned when the page was opened; what was booked since is kept.
+        if not is_switched_off or cleaned.get("planned") or "planned" not in self.fields:
+            return
+        rows = switching.planned_bookings(self.instance, database_now()).select_related("recorder")
+        if count := rows.count():
+            named = switching.named(list(rows[: switching.SHOWN + 1]))
+            self.add_error("planned", f"{switching.counted(count)} planned: {named}. Choose what happens.")
+
 
 @admin.register(Recorder)
 class RecorderAdmin(Operated, StationAdmin):
@@ -77,6 +99,7 @@ class RecorderAdmin(Operated, StationAdmin):
     list_display = ["name", "state_now", "source_type", "address", "project", "node_shown", "is_active"]
     list_filter = ["source_type", ("project", VisibleFilter), "is_active"]
     list_select_related = ["project", "node"]
+    list_per_page = 100
     search_fields = ["name", "address"]
     readonly_fields = ["now", "upcoming", "secrets_stored"]
     buttons = [
@@ -97,7 +120,12 @@ class RecorderAdmin(Operated, StationAdmin):
     ]
 
     def get_fieldsets(self, request: HttpRequest, obj: Recorder | None = None) -> Any:
-        return self.fieldsets if obj else self.fieldsets[1:]
+        if obj is None:
+            return self.fieldsets[1:]
+        if not obj.is_active or not switching.planned_bookings(obj, timezone.now()).exists():
+            return self.fieldsets
+        now, (title, basics), *others = self.fieldsets
+        return [now, (title, {"fields": [*basics["fields"], "planned"]}), *others]
 
     def get_form(self, request: HttpRequest, obj: Recorder | None = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change, **kwargs)
@@ -108,8 +136,13 @@ class RecorderAdmin(Operated, StationAdmin):
 
     def save_model(self, request: HttpRequest, obj: Recorder, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
+        if change and "is_active" in form.changed_data:
+            # Bookings that were made since the form was checked are kept, and the message names them.
+            planned, by = form.cleaned_data.get("planned") or switching.Planned.KEEP, who(request)
+            outcome = switch_on(obj, by=by) if obj.is_active else switch_off(obj, by=by, planned=planned)
+            messages.add_message(request, messages.INFO if outcome.is_good else messages.WARNING, outcome.text)
         if change and {"source_type", "address", "node"} & set(form.changed_data):
-            for problem in hold_ports_anew(obj, database_now())[:5]:
+            for problem in reserve_ports_again(obj, database_now())[:5]:
                 messages.warning(request, f"Its device or port is not free for {problem}")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -118,10 +151,16 @@ class RecorderAdmin(Operated, StationAdmin):
             return False
         return super().has_delete_permission(request, obj)
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Recorder]:
+        running = Prefetch("bookings", Booking.objects.active(), to_attr="running")
+        rows: QuerySet[Recorder] = super().get_queryset(request).prefetch_related(running)
+        return rows
+
     @display(description="Now")
-    def state_now(self, obj: Recorder) -> SafeString:
-        booking = controls.running_booking(obj)
-        return state_badge(booking) if booking else badge("idle" if obj.is_active else "off", "grey")
+    def state_now(self, obj: Any) -> SafeString:
+        if obj.running:
+            return state_badge(obj.running[0])
+        return badge("idle" if obj.is_active else "off", "grey")
 
     @display(description="Node")
     def node_shown(self, obj: Recorder) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Min, Q, QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -102,7 +102,8 @@ class ScheduleAdmin(Operated, StationAdmin):
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Schedule]:
-        upcoming = Min("bookings__starts_at", filter=Q(bookings__state=Booking.State.PLANNED))
+        planned = Booking.objects.filter(schedule=OuterRef("pk"), state=Booking.State.PLANNED).order_by("starts_at")
+        upcoming = Subquery(planned.values("starts_at")[:1])
         rows: QuerySet[Schedule] = super().get_queryset(request).annotate(next_start_at=upcoming)
         return rows
 
@@ -114,6 +115,8 @@ class ScheduleAdmin(Operated, StationAdmin):
             return format_html("{} {}", badge("cannot be planned", "red"), obj.plan_error)
         if obj.is_paused:
             return badge("paused", "amber")
+        if not obj.recorder.is_active:
+            return badge("recorder is off", "grey")
         return badge("active", "green") if obj.plan_due_at else badge("over", "grey")
 
     @display(description="Rule")

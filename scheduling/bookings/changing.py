@@ -8,7 +8,17 @@ from django.db import IntegrityError, transaction
 from nodes import workloads
 from nodes.machines.ports import PortTaken, release, reserve_times
 from scheduling.bookings import padding
-from scheduling.bookings.making import BookingRefused, first_preflight, lock, refusal, refuse_overlap, reserve_port
+from scheduling.bookings.batch import first_preflight
+from scheduling.bookings.making import (
+    BookingRefused,
+    lock,
+    refusal,
+    refuse_odd_times,
+    refuse_overlap,
+    refuse_switched_off,
+    reserve_port,
+)
+from scheduling.bookings.occupancy import Occupancy
 from scheduling.models import Booking, Schedule
 from station.actions import Refusal
 from station.alerts import resolve_alert
@@ -30,7 +40,7 @@ def extend(booking: Booking, by_seconds: float, *, now: datetime, by: str) -> Bo
 
 def change_end(booking: Booking, ends_at: datetime, *, now: datetime, by: str) -> Booking:
     """Set a new end, also while recording: the media worker gets the new end and records on without a break."""
-    booking.refresh_from_db()
+    _reread(booking)
     _check_end(booking, ends_at, now)
     before = booking.ends_at
     _rewrite(booking, booking.starts_at, ends_at, now)
@@ -41,7 +51,7 @@ def change_end(booking: Booking, ends_at: datetime, *, now: datetime, by: str) -
 
 def move_window(booking: Booking, starts_at: datetime, ends_at: datetime, *, now: datetime, by: str) -> Booking:
     """Set a new start and end for a booking that is still planned."""
-    booking.refresh_from_db()
+    _reread(booking)
     _check_move(booking, starts_at, ends_at, now)
     before = f"{house_time(booking.starts_at)} to {house_time(booking.ends_at)}"
     _rewrite(booking, starts_at, ends_at, now)
@@ -51,7 +61,7 @@ def move_window(booking: Booking, starts_at: datetime, ends_at: datetime, *, now
 
 def check_change(booking: Booking, starts_at: datetime, ends_at: datetime, *, now: datetime) -> None:
     """Whether the booking could have this window now; changes nothing. Raises NotPossible or BookingRefused."""
-    booking.refresh_from_db()
+    _reread(booking)
     if starts_at != booking.starts_at:
         _check_move(booking, starts_at, ends_at, now)
     elif ends_at != booking.ends_at:
@@ -62,11 +72,18 @@ def check_change(booking: Booking, starts_at: datetime, ends_at: datetime, *, no
     refuse_overlap(booking)
 
 
+def _reread(booking: Booking) -> None:
+    """Read it again. An edit of its schedule may have deleted it."""
+    try:
+        booking.refresh_from_db()
+    except Booking.DoesNotExist as error:
+        raise NotPossible(f"{booking} has just been deleted.") from error
+
+
 def _check_end(booking: Booking, ends_at: datetime, now: datetime) -> None:
     if booking.state not in {State.PLANNED, State.ARMED, *RUNNING}:
         raise NotPossible(f"{booking} is {booking.state_word}, so its end cannot be changed.")
-    if ends_at <= booking.starts_at:
-        raise BookingRefused("The end must come after the start.")
+    refuse_odd_times(booking.starts_at, ends_at)
     if ends_at <= now:
         raise BookingRefused(f"{house_time(ends_at)} is in the past. To end the recording now, stop it.")
 
@@ -74,8 +91,7 @@ def _check_end(booking: Booking, ends_at: datetime, now: datetime) -> None:
 def _check_move(booking: Booking, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
     if booking.state != State.PLANNED:
         raise NotPossible(f"{booking} is {booking.state_word}, so its start cannot be changed.")
-    if ends_at <= starts_at:
-        raise BookingRefused("The end must come after the start.")
+    refuse_odd_times(starts_at, ends_at)
     if ends_at <= now:
         raise BookingRefused("That window is in the past.")
 
@@ -87,11 +103,11 @@ def _rewrite(booking: Booking, starts_at: datetime, ends_at: datetime, now: date
         with transaction.atomic():
             lock(booking.recorder_id)
             booking.starts_at, booking.ends_at = starts_at, ends_at
-            refuse_overlap(booking)
-            opens_at, closes_at = padding.fit(booking)
+            near = _free_around(booking)
+            opens_at, closes_at = padding.fit(booking, near)
             if booking.state != State.PLANNED:
                 opens_at = booking.opens_at
-            padding.make_room(booking, opens_at, closes_at, now)
+            padding.make_room(booking, opens_at, closes_at, near, now)
             changes: dict[str, Any] = {"starts_at": starts_at, "ends_at": ends_at, "is_edited": True}
             changes |= {"opens_at": opens_at, "closes_at": closes_at}
             if booking.state in {State.PLANNED, State.ARMED}:
@@ -116,6 +132,14 @@ def _rewrite(booking: Booking, starts_at: datetime, ends_at: datetime, now: date
         raise BookingRefused(str(reason)) from error
 
 
+def _free_around(booking: Booking) -> Occupancy:
+    """The bookings around its window, none of them in the way; or raise BookingRefused."""
+    near = Occupancy.around(booking)
+    if near.in_the_way(booking):
+        raise refusal(booking)
+    return near
+
+
 def cancel(booking: Booking, *, now: datetime, by: str) -> bool:
     """Cancel the booking; if it is running, stop its media worker. The files stay."""
     while not booking.is_over and booking.state != State.CANCELLING:
@@ -134,20 +158,27 @@ def cancel(booking: Booking, *, now: datetime, by: str) -> bool:
                 return False
         if moved:
             return True
-        booking.refresh_from_db()  # another process changed its state: try again in the new state
+        _reread(booking)  # another process changed its state: try again in the new state
     return False
 
 
-def skip(booking: Booking, *, now: datetime, by: str) -> bool:
-    """Skip this booking. If it belongs to a schedule, the rule gets an exception, so that it stays skipped."""
+def skip(
+    booking: Booking,
+    *,
+    now: datetime,
+    by: str,
+    reason: str = Booking.Skip.BY_HAND,
+    note: str = "skipped by hand",
+) -> bool:
+    """Skip this booking. If a person skips one of a schedule, the rule gets an exception, so that it stays skipped."""
     if booking.state not in {State.PLANNED, State.ARMED}:
         raise NotPossible(f"{booking} is {booking.state_word}, so it can no longer be skipped. Cancel or stop it.")
     with transaction.atomic():
         lock(booking.recorder_id)
-        if not booking.move(State.SKIPPED, now=now, by=by, note="skipped by hand", skip_reason=Booking.Skip.BY_HAND):
+        if not booking.move(State.SKIPPED, now=now, by=by, note=note, skip_reason=reason):
             return False
         _release_resources(booking, now)
-        if booking.schedule_id and booking.local_start:
+        if reason == Booking.Skip.BY_HAND and booking.schedule_id and booking.local_start:
             schedule = Schedule.objects.select_for_update().get(pk=booking.schedule_id)
             schedule.exceptions = sorted({*schedule.exceptions, booking.local_start})
             schedule.save(update_fields=["exceptions"])
@@ -163,9 +194,10 @@ def restore(booking: Booking, *, now: datetime, by: str) -> None:
     try:
         with transaction.atomic():
             lock(booking.recorder_id)
-            refuse_overlap(booking)
-            opens_at, closes_at = padding.fit(booking)
-            padding.make_room(booking, opens_at, closes_at, now)
+            refuse_switched_off(booking.recorder)
+            near = _free_around(booking)
+            opens_at, closes_at = padding.fit(booking, near)
+            padding.make_room(booking, opens_at, closes_at, near, now)
             changes = {"opens_at": opens_at, "closes_at": closes_at, "deadline_at": closes_at}
             preflight = first_preflight(booking.starts_at, now)
             if not booking.move(
@@ -187,5 +219,5 @@ def restore(booking: Booking, *, now: datetime, by: str) -> None:
 
 def _release_resources(booking: Booking, now: datetime) -> None:
     release(booking.owner, now=now)
-    padding.give_back(booking.recorder_id, booking.starts_at, booking.ends_at, now)
+    padding.give_back(booking, now)
     resolve_alert(f"preflight:{booking.owner}", now=now, note="the booking was cancelled or skipped")

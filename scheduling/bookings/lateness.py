@@ -6,10 +6,13 @@ from datetime import datetime
 from django.db import transaction
 
 from nodes.machines.ports import release
+from nodes.models import Reservation
 from scheduling.models import Booking
-from station.alerts import raise_alert, resolve_alert
+from station.alerts import raise_alert, resolve, resolve_alert
+from station.alerts.summaries import Case, raise_together
 from station.clock import house_time, spoken
-from station.models.alert import Severity
+from station.models.alert import Alert, Severity
+from station.states import SCHEDULER
 
 State = Booking.State
 ON_TIME_SECONDS = 1.0
@@ -40,25 +43,60 @@ def give_up(booking: Booking, state: str, reason: str, now: datetime) -> bool:
             return False
         release(booking.owner, now=now)
         resolve_alert(f"preflight:{booking.owner}", now=now, note=reason)
-        word = "was missed" if state == State.MISSED else "was skipped"
+        case = _case(booking, state, reason)
         raise_alert(
-            f"{state}:{booking.owner}",
-            f"{booking} {word}",
+            case.key,
+            case.title,
             now=now,
             severity=Severity.CRITICAL,
             text=reason,
-            subject=booking.owner,
-            project=booking.recorder.project,
+            subject=case.subject,
+            project=case.project,
         )
     return True
 
 
-def give_up_late(pks: Sequence[int], now: datetime) -> list[int]:
-    """Give up the late bookings that may no longer start; returns their ids."""
-    gone = []
-    for booking in Booking.objects.filter(pk__in=pks).select_related("recorder__project"):
-        verdict = why_too_late(booking, now) if booking.state in {State.PLANNED, State.ARMED} else None
-        if verdict is not None:
-            give_up(booking, *verdict, now)
-            gone.append(booking.pk)
-    return gone
+def give_up_late(late: Sequence[Booking], now: datetime) -> set[int]:
+    """Give up those of the late bookings that may no longer start; returns the ids of those that were.
+
+    All in a few statements, however many: after an outage there may be thousands. Locked rows are left as they are.
+    """
+    verdicts = {booking.pk: why_too_late(booking, now) for booking in late}
+    groups: dict[tuple[str, str], list[Booking]] = {}
+    for booking in late:
+        if verdict := verdicts[booking.pk]:
+            groups.setdefault((booking.state, verdict[0]), []).append(booking)
+    given_up: set[int] = set()
+    for (old, state), bookings in groups.items():
+        notes = [verdict[1] for booking in bookings if (verdict := verdicts[booking.pk])]
+        given_up |= _give_up_group(bookings, old, state, notes, now)
+    return given_up
+
+
+def _give_up_group(bookings: Sequence[Booking], old: str, state: str, notes: Sequence[str], now: datetime) -> set[int]:
+    changes = {"skip_reason": f"'{Booking.Skip.LATE}'"} if state == State.SKIPPED else {}
+    with transaction.atomic():
+        pks = [booking.pk for booking in bookings]
+        moved = set(
+            Booking.move_batch(pks, old, state, now=now, note=notes, changes=changes, is_durable=True, skip_locked=True)
+        )
+        given_up = [(booking, note) for booking, note in zip(bookings, notes, strict=True) if booking.pk in moved]
+        owners = [booking.owner for booking, _ in given_up]
+        Reservation.objects.standing().filter(owner__in=owners).update(released_at=now)
+        for alert in Alert.objects.filter(key__in=[f"preflight:{owner}" for owner in owners]):
+            resolve(alert, now=now, by=SCHEDULER, note="its booking was given up")
+        word = "missed" if state == State.MISSED else "skipped"
+        raise_together(
+            state,
+            [_case(booking, state, note) for booking, note in given_up],
+            now=now,
+            severity=Severity.CRITICAL,
+            many=f"{{count}} bookings were {word}",
+            text="They could not be started in time. Was the scheduler or the database unavailable?",
+        )
+    return moved
+
+
+def _case(booking: Booking, state: str, reason: str) -> Case:
+    word = "was missed" if state == State.MISSED else "was skipped"
+    return Case(f"{state}:{booking.owner}", f"{booking} {word}", reason, booking.owner, booking.recorder.project)

@@ -4,18 +4,16 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 
-from nodes.machines.ports import PortTaken, port_of, release, reserve
-from scheduling.bookings import padding
+from nodes.machines.ports import PortTaken, holder_between, release, reserve
+from scheduling.bookings.batch import Batch, holder_name, port_of_recorder, why_impossible, why_odd
+from scheduling.bookings.occupancy import Occupancy, held
 from scheduling.models import Booking, Recorder, Schedule
 from scheduling.models.schedule import local_text
-from scheduling.recorders.sources import port_needed
 from scheduling.rules.recurrence import Occurrence
 from station.actions import Outcome, Refusal, refused
 from station.clock import house_time
-from station.database.notify import wake_for
+from station.database.locks import Queue, queue_for
 from station.states import SCHEDULER
-
-PREFLIGHTS = (timedelta(hours=24), timedelta(hours=1), timedelta(minutes=5))
 
 
 class BookingRefused(Refusal):
@@ -45,8 +43,8 @@ def book(  # noqa: PLR0913  one keyword for each thing a caller may choose
     pad_after_seconds: int | None = None,
 ) -> Booking:
     """Book one window on one recorder, with its padding and its port; or raise BookingRefused."""
-    _refuse_impossible(recorder, starts_at, ends_at)
     booking = draft(recorder, starts_at, ends_at, now=now, by=by, title=title, is_manual=is_manual)
+    _refuse_impossible(booking)
     if schedule is not None and occurrence is not None:
         follow_rule(booking, schedule, occurrence)
     if pad_before_seconds is not None and not is_manual:
@@ -56,35 +54,42 @@ def book(  # noqa: PLR0913  one keyword for each thing a caller may choose
     try:
         with transaction.atomic():
             lock(recorder.pk)
-            refuse_overlap(booking)
-            booking.opens_at, booking.closes_at = padding.fit(booking)
-            padding.make_room(booking, booking.opens_at, booking.closes_at, now)
-            booking.deadline_at = booking.closes_at
-            booking.next_preflight_at = first_preflight(booking.starts_at, now)
-            booking.save(force_insert=True)
-            note = "booked" if not padding.is_short_of_padding(booking) else f"booked, {padding.words(booking)}"
-            booking.events.create(at=now, old="", new=booking.state, by=by, note=note)
-            reserve_port(booking)
-            wake_for(booking.opens_at, now)
+            refuse_switched_off(recorder)
+            batch = Batch(recorder, [(starts_at, ends_at)], now)
+            if not batch.place(booking):
+                raise refusal(booking)
+            batch.write()
             return booking
     except IntegrityError as error:
         booking.pk = None
         raise refusal(booking) from error
-    except PortTaken as error:
+    except PortTaken as error:  # of a neighbour whose padding was to be shortened
         raise BookingRefused(str(error)) from error
 
 
 def check_window(recorder: Recorder, starts_at: datetime, ends_at: datetime, *, now: datetime) -> None:
     """Whether this window could be booked now; books nothing. Raises BookingRefused."""
-    _refuse_impossible(recorder, starts_at, ends_at)
-    refuse_overlap(draft(recorder, starts_at, ends_at, now=now, by="", title=""))
+    booking = draft(recorder, starts_at, ends_at, now=now, by="", title="")
+    refuse_switched_off(recorder)
+    _refuse_impossible(booking)
+    refuse_overlap(booking)
 
 
-def _refuse_impossible(recorder: Recorder, starts_at: datetime, ends_at: datetime) -> None:
-    if not recorder.is_active:
+def _refuse_impossible(booking: Booking) -> None:
+    if reason := why_impossible(booking):
+        raise BookingRefused(reason)
+
+
+def refuse_switched_off(recorder: Recorder) -> None:
+    """Ask the database: the recorder may have been switched off since it was read. Call it under its lock."""
+    if not Recorder.objects.filter(pk=recorder.pk, is_active=True).exists():
         raise BookingRefused(f"{recorder} is switched off.")
-    if ends_at <= starts_at:
-        raise BookingRefused("The end must come after the start.")
+
+
+def refuse_odd_times(starts_at: datetime, ends_at: datetime) -> None:
+    """Refuse times that are no window, or too far away."""
+    if reason := why_odd(starts_at, ends_at):
+        raise BookingRefused(reason)
 
 
 def draft(
@@ -128,52 +133,36 @@ def follow_rule(booking: Booking, schedule: Schedule, occurrence: Occurrence) ->
 
 
 def lock(recorder_id: int) -> None:
-    """Lock the recorder, so that writers queue: inserts that wait at the exclusion constraint would deadlock."""
-    Recorder.objects.select_for_update(no_key=True).get(pk=recorder_id)
+    """Let writers of this recorder's bookings queue: inserts that wait at the exclusion constraint would deadlock."""
+    queue_for(Queue.RECORDER, recorder_id)
 
 
 def refuse_overlap(booking: Booking) -> None:
     """Raise BookingRefused if the window overlaps another one. Padding is not compared: it can be shortened."""
-    others = in_the_way(booking)
-    if others:
+    if in_the_way(booking):
         raise refusal(booking)
 
 
 def in_the_way(booking: Booking) -> list[Booking]:
     """The live bookings that overlap this window, without padding that can be shortened."""
-    rows = Booking.objects.overlapping(booking.recorder_id, booking.starts_at, booking.ends_at).exclude(
-        pk=booking.pk or 0
-    )
-    found = []
-    for other in rows.select_related("recorder").order_by("opens_at"):
-        begins, ends = padding.held(other)
-        if begins < booking.ends_at and ends > booking.starts_at:
-            found.append(other)
-    return found
-
-
-def first_preflight(starts_at: datetime, now: datetime) -> datetime | None:
-    """The time of the next pre-flight check before the start; None if all are past (R-20)."""
-    return min((starts_at - ahead for ahead in PREFLIGHTS if starts_at - ahead > now), default=None)
+    return Occupancy.around(booking).in_the_way(booking)
 
 
 def reserve_port(booking: Booking) -> None:
     """Reserve the port now if the recorder has a fixed node; otherwise node and port are chosen at the start."""
-    recorder = booking.recorder
-    needed = port_needed(recorder.source_type, recorder.address)
-    if needed is None or recorder.node is None:
-        return
-    reserve(
-        port_of(recorder.node, *needed),
-        owner=booking.owner,
-        holder=f"{recorder} (booking {booking.pk})",
-        starts_at=booking.opens_at,
-        ends_at=booking.closes_at,
-        project=recorder.project,
-    )
+    port = port_of_recorder(booking.recorder)
+    if port is not None:
+        reserve(
+            port,
+            owner=booking.owner,
+            holder=holder_name(booking),
+            starts_at=booking.opens_at,
+            ends_at=booking.closes_at,
+            project=booking.recorder.project,
+        )
 
 
-def hold_ports_anew(recorder: Recorder, now: datetime) -> list[str]:
+def reserve_ports_again(recorder: Recorder, now: datetime) -> list[str]:
     """Reserve the new port for planned bookings after the recorder's device or node changed; returns the conflicts."""
     problems = []
     with transaction.atomic():
@@ -188,10 +177,17 @@ def hold_ports_anew(recorder: Recorder, now: datetime) -> list[str]:
 
 
 def refusal(booking: Booking) -> BookingRefused:
-    """The refusal of this window: the booking that has it, and when a window of this length is free."""
+    """The refusal of this window: the booking that has it, and when a window of this length is free; or who has the
+    port."""
     recorder = booking.recorder
-    others = in_the_way(booking)
+    near = Occupancy.around(booking)
+    others = near.in_the_way(booking)
     if not others:
+        port = port_of_recorder(recorder)
+        ours = [booking.owner, *(row.owner for row in near.rows)]  # neighbours would shorten their padding
+        holder = holder_between(port, booking.opens_at, booking.closes_at, but=ours) if port else None
+        if port is not None and holder is not None:
+            return BookingRefused(str(PortTaken(port, holder)))
         return BookingRefused(f"Another user has just booked {recorder}. Try again.")
     winner = others[0]
     free_at = next_free(recorder, booking.starts_at, booking.ends_at - booking.starts_at, but=booking.pk or 0)
@@ -210,7 +206,7 @@ def next_free(recorder: Recorder, after: datetime, length: timedelta, but: int =
     moment = after
     taken = Booking.objects.live().filter(recorder=recorder, closes_at__gt=after).exclude(pk=but).order_by("starts_at")
     for other in taken.only("state", "opens_at", "starts_at", "ends_at", "closes_at").iterator(chunk_size=100):
-        begins, ends = padding.held(other)
+        begins, ends = held(other)
         if begins >= moment + length:
             break
         moment = max(moment, ends)

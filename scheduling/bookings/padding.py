@@ -6,6 +6,8 @@ the padding it really gets.
 """
 
 import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
@@ -13,6 +15,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, Q
 
 from nodes import workloads
 from nodes.machines.ports import PortTaken, reserve_times
+from scheduling.bookings.occupancy import FIXED_END, Occupancy
 from scheduling.models import Booking
 from station.clock import house_time, spoken
 from station.database.notify import wake_for
@@ -20,9 +23,16 @@ from station.database.notify import wake_for
 logger = logging.getLogger(__name__)
 
 State = Booking.State
-FIXED_END = {State.STOPPING, State.CANCELLING}
-# Padding is at most an hour on each side, so bookings further away than this cannot affect each other.
-NEAR = timedelta(hours=3)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The shorter padded window that a neighbour gets, and why."""
+
+    booking: Booking
+    opens_at: datetime
+    closes_at: datetime
+    why: str
 
 
 def share_gap(gap: timedelta, after: timedelta, before: timedelta) -> tuple[timedelta, timedelta]:
@@ -34,28 +44,10 @@ def share_gap(gap: timedelta, after: timedelta, before: timedelta) -> tuple[time
     return share, gap - share
 
 
-def held(booking: Booking) -> tuple[datetime, datetime]:
-    """The part that cannot be shortened: the window, the pre-roll once it runs, the post-roll while stopping."""
-    is_open = booking.state not in {State.PLANNED, State.ARMED}
-    begins = booking.opens_at if is_open else booking.starts_at
-    return begins, booking.closes_at if booking.state in FIXED_END else booking.ends_at
-
-
-def neighbours(
-    recorder_id: int, starts_at: datetime, ends_at: datetime, but: int = 0
-) -> tuple[Booking | None, Booking | None]:
-    """The live bookings directly before and after a window, if they are near enough for their padding to meet."""
-    near = Booking.objects.overlapping(recorder_id, starts_at - NEAR, ends_at + NEAR)
-    others = near.exclude(pk=but).select_related("recorder")
-    before = others.filter(ends_at__lte=starts_at).order_by("-ends_at").first()
-    after = others.filter(starts_at__gte=ends_at).order_by("starts_at").first()
-    return before, after
-
-
-def fit(booking: Booking) -> tuple[datetime, datetime]:
+def fit(booking: Booking, near: Occupancy) -> tuple[datetime, datetime]:
     """The padded window of this booking between its neighbours, assuming they make room. Writes nothing."""
     wanted_before, wanted_after = _requested(booking)
-    before, after = neighbours(booking.recorder_id, booking.starts_at, booking.ends_at, but=booking.pk or 0)
+    before, after = near.neighbours(booking)
     opens_at, closes_at = booking.starts_at - wanted_before, booking.ends_at + wanted_after
     if before is not None:
         if before.state in FIXED_END:
@@ -72,25 +64,31 @@ def fit(booking: Booking) -> tuple[datetime, datetime]:
     return opens_at, closes_at
 
 
-def make_room(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime) -> None:
-    """Shorten the neighbours' padding as far as this padded window needs. Call before writing the window."""
-    before, after = neighbours(booking.recorder_id, booking.starts_at, booking.ends_at, but=booking.pk or 0)
+def cuts(booking: Booking, opens_at: datetime, closes_at: datetime, near: Occupancy) -> Iterator[Cut]:
+    """How far the neighbours' padding must be shortened for this padded window."""
+    before, after = near.neighbours(booking)
     if before is not None and before.closes_at > opens_at and before.state not in FIXED_END:
-        set_window(before, before.opens_at, opens_at, now, why=f"“{booking}” starts at {house_time(booking.starts_at)}")
+        yield Cut(before, before.opens_at, opens_at, f"“{booking}” starts at {house_time(booking.starts_at)}")
     if after is not None and after.opens_at < closes_at:
-        set_window(after, closes_at, after.closes_at, now, why=f"“{booking}” ends at {house_time(booking.ends_at)}")
+        yield Cut(after, closes_at, after.closes_at, f"“{booking}” ends at {house_time(booking.ends_at)}")
 
 
-def give_back(recorder_id: int, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
-    """After a window became free, give its neighbours back the padding that now fits."""
-    for neighbour in neighbours(recorder_id, starts_at, ends_at):
+def make_room(booking: Booking, opens_at: datetime, closes_at: datetime, near: Occupancy, now: datetime) -> None:
+    """Shorten the neighbours' padding as far as this padded window needs. Call before writing the window."""
+    for cut in cuts(booking, opens_at, closes_at, near):
+        set_window(cut.booking, cut.opens_at, cut.closes_at, now, cut.why)
+
+
+def give_back(booking: Booking, now: datetime) -> None:
+    """After its window became free, give its neighbours back the padding that now fits."""
+    for neighbour in Occupancy.around(booking).neighbours(booking):
         if neighbour is None or neighbour.state in FIXED_END:
             continue
-        opens_at, closes_at = fit(neighbour)
+        near = Occupancy.around(neighbour)
+        opens_at, closes_at = fit(neighbour, near)
         if neighbour.state not in {State.PLANNED, State.ARMED}:
             opens_at = neighbour.opens_at
-        closes_at = max(closes_at, neighbour.ends_at)
-        _restore_padding(neighbour, opens_at, closes_at, now)
+        _restore_padding(neighbour, opens_at, max(closes_at, neighbour.ends_at), near, now)
 
 
 def give_back_all(recorder_id: int, now: datetime) -> None:
@@ -100,22 +98,29 @@ def give_back_all(recorder_id: int, now: datetime) -> None:
         for name in ("pad_before_seconds", "pad_after_seconds")
     )
     short = Q(opens_at__gt=F("starts_at") - before) | Q(closes_at__lt=F("ends_at") + after)
-    planned = Booking.objects.filter(recorder_id=recorder_id, state=State.PLANNED).filter(short)
-    for booking in planned.select_related("recorder").order_by("starts_at"):
-        opens_at, closes_at = fit(booking)
-        _restore_padding(booking, opens_at, closes_at, now)
+    rows = Booking.objects.filter(recorder_id=recorder_id, state=State.PLANNED).filter(short)
+    windows = list(rows.order_by("starts_at").values_list("pk", "starts_at", "ends_at"))
+    pks = {pk for pk, *_ in windows}
+    near = Occupancy.near(recorder_id, [(starts_at, ends_at) for _, starts_at, ends_at in windows])
+    for booking in near.rows:
+        if booking.pk in pks:
+            opens_at, closes_at = fit(booking, near)
+            _restore_padding(booking, opens_at, closes_at, near, now)
 
 
-def _restore_padding(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime) -> None:
+def _restore_padding(booking: Booking, opens_at: datetime, closes_at: datetime, near: Occupancy, now: datetime) -> None:
     """Extend its padding if its port is free then; otherwise leave it."""
     if (opens_at, closes_at) == (booking.opens_at, booking.closes_at):
         return
     try:
         with transaction.atomic():
-            make_room(booking, opens_at, closes_at, now)
+            make_room(booking, opens_at, closes_at, near, now)
             set_window(booking, opens_at, closes_at, now, why="the neighbouring booking was removed")
     except (PortTaken, IntegrityError):
         logger.info("Padding was not given back: another booking holds the port or the window. booking=%s", booking.pk)
+        for row in (booking, *near.neighbours(booking)):  # the change was rolled back: forget it here, too
+            if row is not None:
+                row.refresh_from_db(fields=["state", "state_since_at", "opens_at", "closes_at"])
 
 
 def set_window(booking: Booking, opens_at: datetime, closes_at: datetime, now: datetime, why: str) -> None:

@@ -19,9 +19,10 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection, connections
 
-from scheduling.bookings.lateness import give_up_late
+from scheduling.bookings.lateness import ON_TIME_SECONDS, give_up_late, why_too_late
 from scheduling.models import Booking
 from station.database.notify import wake_scheduler
+from station.database.roles import release_session
 from station.leader_term import Term
 from station.states import sql_list
 
@@ -31,6 +32,10 @@ State = Booking.State
 Start = Callable[[int], object]
 CHUNK = 250
 CLAIM_LIMIT = 20_000
+BACKLOG_BATCH = 250
+ON_TIME = timedelta(seconds=ON_TIME_SECONDS)
+# A row that somebody else has locked is tried again this often.
+LOCKED_RETRY = timedelta(milliseconds=250)
 RETRY_SECONDS = 0.2
 GOOD_SAMPLE_SECONDS = 0.002
 # The compare-and-set takes a millisecond or two: it runs this much early, and the hand-over waits for the due time.
@@ -75,25 +80,50 @@ class Dispatcher:
         if not self._thread.is_alive() and not self._is_stopping:
             logger.error("The dispatcher thread had ended; starting it again.")
             self._thread = self._start_thread()
-        self._take_over(now)
         lead = timedelta(seconds=settings.ARM_AHEAD_SECONDS) + self._launch_ahead
         planned = Booking.objects.filter(state=State.PLANNED).order_by("opens_at")
         upcoming = planned.values_list("opens_at", flat=True).first()
         if upcoming is not None and upcoming <= now + lead:
-            soon = dict(planned.filter(opens_at__lte=now + lead).values_list("pk", "opens_at")[:CLAIM_LIMIT])
-            claimed = Booking.move_batch(
-                list(soon),
+            # What is due now comes first. A backlog is worked off in batches, between the turns of the loop.
+            since = now - ON_TIME
+            soon = planned.filter(opens_at__gte=since, opens_at__lte=now + lead)
+            self._claim(list(soon.values_list("opens_at", "pk")[:CLAIM_LIMIT]), now)
+        is_all_taken_over = self._take_over(now)
+        if upcoming is not None and upcoming <= now + lead:
+            late = planned.filter(opens_at__lt=since).order_by("-closes_at").select_related("recorder__project")
+            is_progress = self._settle_late(list(late[:BACKLOG_BATCH]), now)
+            upcoming = planned.values_list("opens_at", flat=True).first()
+            if upcoming is not None and upcoming <= now + lead:  # a part of the backlog, or a row locked by others
+                return now if is_progress else now + LOCKED_RETRY
+        if not is_all_taken_over:
+            return now + LOCKED_RETRY
+        return upcoming - lead if upcoming else None
+
+    def _claim(self, entries: Sequence[tuple[datetime, int]], now: datetime) -> bool:
+        """Move them from planned to armed and hold them; True if any was claimed. Locked rows stay planned."""
+        claimed = set(
+            Booking.move_batch(
+                [pk for _, pk in entries],
                 State.PLANNED,
                 State.ARMED,
                 now=now,
                 # A leader that lost the lead since it read the rows must not claim them: it would not start them.
-                guard="COALESCE((SELECT epoch FROM scheduling_leadership WHERE id = 1), 0) <= %(epoch)s",
+                guard="COALESCE((SELECT max(epoch) FROM scheduling_leadership), 0) <= %(epoch)s",
                 changes={"deadline_at": "closes_at", "epoch": "%(epoch)s", "claimed_at": "%(_now)s"},
                 values={"epoch": self.epoch},
+                skip_locked=True,
             )
-            self._hold([(soon[pk], pk) for pk in claimed], now)
-            upcoming = planned.values_list("opens_at", flat=True).first()
-        return upcoming - lead if upcoming else None
+        )
+        self._push([entry for entry in entries if entry[1] in claimed])
+        return bool(claimed)
+
+    def _settle_late(self, late: Sequence[Booking], now: datetime) -> bool:
+        """Start the late bookings that may still start, then give up the others. True if any row has changed."""
+        may_start = [booking for booking in late if why_too_late(booking, now) is None]
+        is_progress = self._claim([(each.opens_at, each.pk) for each in may_start if each.state == State.PLANNED], now)
+        self._push([(each.opens_at, each.pk) for each in may_start if each.state == State.ARMED])
+        rest = [booking for booking in late if booking not in may_start]
+        return bool(give_up_late(rest, now)) or is_progress
 
     def stop(self) -> None:
         """Stop dispatching. Starts that have begun are finished; armed bookings are left to the next leader."""
@@ -111,30 +141,34 @@ class Dispatcher:
         self._pool.shutdown(wait=time.monotonic() < deadline)
         self._pool = ThreadPoolExecutor(settings.DISPATCH_THREADS, "dispatch")
 
-    def _take_over(self, now: datetime) -> None:
-        """Take over the bookings that older leaders armed, and repeat the starts they began, which is safe."""
+    def _take_over(self, now: datetime) -> bool:
+        """Take over the bookings that older leaders armed, and repeat the starts they began, which is safe.
+
+        False if some are left because somebody else has locked them.
+        """
+        older = f"state IN ({sql_list((State.ARMED, State.STARTING))}) AND epoch < %s"
         with connection.cursor() as cursor:
             cursor.execute(
-                f"""UPDATE scheduling_booking SET epoch = %s
-                   WHERE state IN ({sql_list((State.ARMED, State.STARTING))}) AND epoch < %s
-                   RETURNING id, state, opens_at""",  # noqa: S608  (our own states)
+                f"""UPDATE scheduling_booking SET epoch = %s WHERE id IN (
+                        SELECT id FROM scheduling_booking WHERE {older} FOR NO KEY UPDATE SKIP LOCKED)
+                    RETURNING id, state, opens_at""",  # noqa: S608  (our own states)
                 [self.epoch, self.epoch],
             )
             rows = cursor.fetchall()
-        self._hold([(opens_at, pk) for pk, state, opens_at in rows if state == State.ARMED], now)
+            cursor.execute(f"SELECT EXISTS (SELECT FROM scheduling_booking WHERE {older})", [self.epoch])  # noqa: S608
+            is_any_left = bool((cursor.fetchone() or [False])[0])
+        armed = [(opens_at, pk) for pk, state, opens_at in rows if state == State.ARMED]
+        self._push([entry for entry in armed if entry[0] >= now - ON_TIME])
+        late = [pk for opens_at, pk in armed if opens_at < now - ON_TIME]
+        if late:
+            bookings = Booking.objects.filter(pk__in=late, state=State.ARMED).select_related("recorder__project")
+            self._settle_late(list(bookings), now)
         for pk, state, _ in rows:
             if state == State.STARTING:
                 self._pool.submit(_guarded, self._start, pk)
         if rows:
             logger.info("Took over the bookings that an older leader had claimed. count=%s", len(rows))
-
-    def _hold(self, entries: Sequence[tuple[datetime, int]], now: datetime) -> None:
-        """Hold those on time first: giving up a late booking takes time, and after an outage there may be many."""
-        on_time_since = now - timedelta(seconds=1)
-        late = [entry for entry in entries if entry[0] < on_time_since]
-        self._push([entry for entry in entries if entry[0] >= on_time_since])
-        given_up = set(give_up_late([pk for _, pk in late], now)) if late else set()
-        self._push([entry for entry in late if entry[1] not in given_up])
+        return not is_any_left
 
     def _push(self, entries: Sequence[tuple[datetime, int]]) -> None:
         with self._changed:
@@ -196,6 +230,7 @@ class Dispatcher:
                     "late_by_seconds": "GREATEST(0, EXTRACT(EPOCH FROM %(_now)s - opens_at)::float)",
                 },
                 values={"epoch": self.epoch, "latest": due[-1][0] + self._launch_ahead, "ahead": self._launch_ahead},
+                skip_locked=True,
             )
         except (DatabaseError, InterfaceError) as error:
             # The database is down: keep them and try again. If we are no longer leader, the epoch guard refuses.
@@ -213,6 +248,18 @@ class Dispatcher:
             time.sleep(early)
         for pk in moved:
             self._pool.submit(_guarded, self._start, pk)
+        if len(moved) < len(due):
+            self._keep_locked([entry for entry in due if entry[1] not in set(moved)])
+
+    def _keep_locked(self, left: list[tuple[datetime, int]]) -> None:
+        """Keep those that are still ours: their rows are locked by somebody else. They start when they are free."""
+        ours = Booking.objects.filter(pk__in=[pk for _, pk in left], state=State.ARMED, epoch=self.epoch)
+        still_due = set(ours.filter(opens_at__lte=left[-1][0] + self._launch_ahead).values_list("pk", flat=True))
+        again = self._now() + LOCKED_RETRY
+        with self._changed:
+            for _, pk in left:
+                if pk in still_due:
+                    heapq.heappush(self._heap, (again, pk))
 
 
 def step(term: Term, now: datetime) -> datetime | None:
@@ -228,6 +275,8 @@ def _guarded(start: Start, pk: int) -> None:
         logger.exception("A start failed. booking=%s", pk)
         with contextlib.suppress(DatabaseError, InterfaceError):  # the database is down, and the loop notices that too
             wake_scheduler()
+    finally:
+        release_session()
 
 
 def _as_moment(monotonic: float) -> datetime:

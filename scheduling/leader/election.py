@@ -2,10 +2,11 @@
 
 One of all schedulers is the leader. The lock ends with its connection, so a standby that queues for it follows a killed
 leader within milliseconds. A standby waits in short tries (`lock_timeout`), because a waiting statement holds a
-snapshot and would block VACUUM. A new leader raises the epoch; writes of an older leader carry the older epoch and are
-refused by compare-and-set. A frozen leader keeps its connection and its lock, so its session has an
-`idle_session_timeout`: if it sends no query for some seconds, PostgreSQL ends the session and so the lock. The lock
-only saves work: two leaders at once are harmless because of the guards in the database.
+snapshot and would block VACUUM. A new leader inserts a row with the next epoch. It updates none, so no row lock can
+keep it from leading. Writes of an older leader carry the older epoch and are refused. A frozen leader keeps its
+connection and its lock, so its session has an `idle_session_timeout`: if it sends no query for some seconds, PostgreSQL
+ends the session and so the lock. The lock only saves work: two leaders at once are harmless because of the guards in
+the database.
 """
 
 import logging
@@ -23,6 +24,7 @@ from psycopg.pq.abc import PGresult
 
 from scheduling.models import Leadership
 from station.database.notify import CHANNEL, STEP_DOWN
+from station.database.roles import LEADER
 from station.database.sessions import connect, refuse_pooling
 
 logger = logging.getLogger(__name__)
@@ -31,7 +33,7 @@ APPLICATION = "airlock scheduler"
 LOCK = (0x41495220, 0x6C6F636B)  # "AIR ", "lock": two keys of the advisory lock, per database
 LOCK_NOT_AVAILABLE = "55P03"
 ANSWER_SECONDS = 10.0
-EPOCH = "SELECT epoch FROM scheduling_leadership WHERE id = 1"
+EPOCH = "SELECT max(epoch) FROM scheduling_leadership"
 
 
 class NotLeading(Exception):
@@ -48,6 +50,7 @@ class LeaderStatus:
     is_locked: bool
     silent_seconds: float | None
     standbys: int
+    worst_turn_seconds: float = 0.0  # of the last minute
 
 
 class Leader:
@@ -73,10 +76,11 @@ class Leader:
         """Connect, and check that no pooler shares the connection. Raises psycopg errors or PoolingRefused."""
         if self._connection is not None and not self._connection.closed:
             return
-        connection = connect(APPLICATION)
+        connection = connect(APPLICATION, LEADER)
         try:
-            refuse_pooling(connection)
+            refuse_pooling(connection, LEADER)
             connection.execute(f"SET lock_timeout = '{int(settings.LEADER_LOCK_TRY_SECONDS * 1000)}ms'")
+            connection.execute("SET statement_timeout = 0")  # it would end the wait for the lock, and our place in line
         except BaseException:  # Ctrl-C too must not leave the connection open
             connection.close()
             raise
@@ -107,14 +111,12 @@ class Leader:
         connection = self._alive()
         connection.execute(f"LISTEN {CHANNEL}")
         row = connection.execute(
-            """INSERT INTO scheduling_leadership AS l (id, epoch, holder, taken_at)
-               VALUES (1, 1, %s, clock_timestamp())
-               ON CONFLICT (id) DO UPDATE SET epoch = l.epoch + 1, holder = excluded.holder,
-               taken_at = excluded.taken_at, released_at = NULL
-               RETURNING epoch""",
+            f"""INSERT INTO scheduling_leadership (epoch, holder, taken_at)
+                VALUES (COALESCE(({EPOCH}), 0) + 1, %s, clock_timestamp()) RETURNING epoch""",  # noqa: S608
             [self.holder],
         ).fetchone()
         assert row is not None
+        connection.execute("RESET statement_timeout")
         # From here on, a frozen or stuck leader loses its session, and so the lock.
         connection.execute(f"SET idle_session_timeout = '{int(settings.LEADER_SILENCE_SECONDS * 1000)}ms'")
         self.epoch = int(str(row[0]))
@@ -137,6 +139,16 @@ class Leader:
         if epoch is None or int(epoch) != self.epoch:
             raise NotLeading(f"Another leader has replaced this one (epoch {self.epoch}).")
         return tuple(None if answer is None else answer.decode() for answer in answers)
+
+    def report_turns(self, count: int, worst_seconds: float) -> None:
+        """Publish how long the turns of the last minute took, for /metrics."""
+        self._alive().execute(
+            """UPDATE scheduling_leadership
+               SET turns = turns + %s, worst_turn_seconds = %s, turns_at = clock_timestamp()
+               WHERE epoch IN (SELECT epoch FROM scheduling_leadership WHERE epoch = %s FOR NO KEY UPDATE SKIP LOCKED)
+            """,
+            [count, worst_seconds, self.epoch],
+        )
 
     def take_notices(self) -> bool:
         """Read the notifications; True if there were any since the last call."""
@@ -179,10 +191,13 @@ class Leader:
         epoch, self.epoch, self.wants_to_step_down = self.epoch, 0, False
         connection = self._alive()
         connection.execute(
-            "UPDATE scheduling_leadership SET released_at = clock_timestamp() WHERE id = 1 AND epoch = %s", [epoch]
+            """UPDATE scheduling_leadership SET released_at = clock_timestamp() WHERE epoch IN
+               (SELECT epoch FROM scheduling_leadership WHERE epoch = %s FOR NO KEY UPDATE SKIP LOCKED)""",
+            [epoch],
         )
         connection.execute(f"UNLISTEN {CHANNEL}")
         connection.execute("SET idle_session_timeout = 0")
+        connection.execute("SET statement_timeout = 0")
         connection.execute("SELECT pg_advisory_unlock(%s, %s)", LOCK)
         logger.info("Stepped down as leader. epoch=%s", epoch)
 
@@ -208,10 +223,11 @@ def read_status() -> LeaderStatus:
             [APPLICATION],
         )
         sessions = (cursor.fetchone() or [0])[0]
-    row = Leadership.objects.first() or Leadership()
+    row = Leadership.objects.first() or Leadership(epoch=0, worst_turn_seconds=0.0)
     standbys = max(0, sessions - (holder is not None))
+    silent = holder[1] if holder else None
     return LeaderStatus(
-        row.epoch, row.holder, row.taken_at, holder is not None, holder[1] if holder else None, standbys
+        row.epoch, row.holder, row.taken_at, holder is not None, silent, standbys, row.worst_turn_seconds
     )
 
 

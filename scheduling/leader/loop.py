@@ -25,19 +25,21 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils.module_loading import import_string
 
-from nodes.machines.call_pools import pools
+from jobs.runs import process_records
 from nodes.workloads import reconcile
-from scheduling.leader.dispatch import Dispatcher
+from scheduling.leader.dispatch import LOCKED_RETRY, Dispatcher
 from scheduling.leader.election import Leader, NotLeading
+from scheduling.leader.turn_times import Reading, TurnTimes, alert_of_jump
 from scheduling.recording.loop_step import begin
+from station.admission import wait_until_admitted
 from station.clock import database_now
+from station.database.locks import is_busy
 from station.leader_term import Term
 
 logger = logging.getLogger(__name__)
 
 Step = Callable[[Term, datetime], datetime | None]
 BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
-ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 AFTER_STEPPING_DOWN_SECONDS = 5.0
 # The time, and the snapshot: while the snapshot is the same, no query can find anything new.
 GLANCE = "EXTRACT(EPOCH FROM clock_timestamp()), pg_current_snapshot()"
@@ -64,7 +66,8 @@ class Loop:
         self._is_idle = False
         self._tick_at = 0.0
         self._beat_at = 0.0
-        self._now, self._asked = ORIGIN, 0.0
+        self._read: Reading | None = None  # the database's clock in the last turn
+        self._times = TurnTimes()
         self._stop = threading.Event()
         self._wake_r, self._wake_w = os.pipe()
         os.set_blocking(self._wake_w, False)
@@ -83,6 +86,8 @@ class Loop:
         failures = 0
         while not self._stop.is_set():
             try:
+                if not wait_until_admitted(self._stop):
+                    break
                 self.leader.open()
                 if self._stand_by():
                     failures = 0
@@ -103,23 +108,31 @@ class Loop:
                 connection.close()
                 self._stop.wait(seconds)
         self.leader.close()
+        with contextlib.suppress(DatabaseError, InterfaceError):
+            process_records.sign_off_scheduler(database_now())
         logger.info("The scheduler stops. Recordings and channels keep running.")
 
     def _stand_by(self) -> bool:
         """Queue for the lock. True when we have it, False when asked to stop."""
-        connection.ensure_connection()  # connect now, so that the first turn after a takeover is fast
+        self._keep_session()  # connect now, so that the first turn after a takeover is fast
         while not self._stop.is_set():
+            process_records.tell_scheduler(database_now())
             if self.leader.try_to_lead(self._wake_r):
                 return True
         return False
 
+    def _keep_session(self) -> None:
+        """Steps on this thread have a session of their own: in the shared pool they would wait behind other threads."""
+        connection.ensure_connection()
+        connection.close_at = None
+
     def _lead(self) -> None:
         """Run turns for as long as we hold the lock."""
         term = self._begin_term()
-        reconcile.void_older_leases(term)
         self._due, self._tick_at, self._beat_at = {}, 0.0, time.monotonic()
-        self._answered_as_of = None
+        self._answered_as_of = self._read = None
         try:
+            reconcile.void_older_leases(term)
             while not self._stop.is_set():
                 self.turn(term)
                 self._sleep()
@@ -146,9 +159,11 @@ class Loop:
             # query: a notification that arrives with the answer, but is not part of it, brings the next tick forward.
             self._tick_at = asked + min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
         now, dues = self._ask_what_is_due(is_everything=is_tick and not self._due)
+        reading = Reading(now, asked, time.monotonic())
         dispatcher = term.kept(Dispatcher)
         if dispatcher is not None:
-            dispatcher.sync(now, asked, time.monotonic())
+            dispatcher.sync(now, asked, reading.answered)
+        self._notice_jump(reading)
         if is_tick:
             for path, due in dues.items():
                 known = self._due.get(path)
@@ -157,17 +172,28 @@ class Loop:
         self._is_idle = not due_steps
         if due_steps:
             close_old_connections()
+            self._keep_session()
+        took: dict[str, float] = {}
         for path, step in due_steps:
-            try:
-                self._due[path] = step(term, now)
-            except DATABASE_FAULTS:
-                raise  # the database is down: no step can do anything
-            except Exception:  # a bug in one step must not stop the others
-                logger.exception("A step failed. step=%s", path)
-                self._due[path] = now + timedelta(seconds=1)
+            began = time.monotonic()
+            self._due[path] = _run_step(path, step, term, now)
+            took[path] = time.monotonic() - began
             if self.leader.is_leading:
                 self._beat_if_due()
-        self._now, self._asked = now, asked
+        self._times.note(time.monotonic() - asked, took)
+        if self.leader.is_leading and (report := self._times.take_report()):
+            self.leader.report_turns(*report)
+
+    def _notice_jump(self, reading: Reading) -> None:
+        """If the database's clock was set, the times at which steps are due mean nothing: run them all (R-23)."""
+        jump = reading.jump_since(self._read) if self._read else 0.0
+        self._read = reading
+        if jump:
+            logger.error("The database's clock was set. seconds=%+.1f", jump)
+            self._due = {path: reading.now for path, _ in self.steps}
+            self._answered_as_of = None
+            with contextlib.suppress(*DATABASE_FAULTS):
+                alert_of_jump(jump, reading.now)
 
     def _ask_what_is_due(self, *, is_everything: bool) -> tuple[datetime, dict[str, datetime | None]]:
         """The time, and for each step when it is next due: one cheap query, however many rows are stored.
@@ -195,8 +221,11 @@ class Loop:
 
     def seconds_to_sleep(self) -> float:
         """The time until the earliest step is due, at most until the next tick."""
-        elapsed = time.monotonic() - self._asked
-        waits = [(due - self._now).total_seconds() - elapsed for due in self._due.values() if due is not None]
+        read = self._read
+        if read is None:
+            return 0.0
+        elapsed = time.monotonic() - read.asked
+        waits = [(due - read.now).total_seconds() - elapsed for due in self._due.values() if due is not None]
         return max(0.0, min([*waits, self._tick_at - time.monotonic()]))
 
     def _sleep(self) -> None:
@@ -228,10 +257,24 @@ class Loop:
             dispatcher = term.kept(Dispatcher)
             if dispatcher is not None:
                 dispatcher.finish_due()
-            pools.wait_idle(settings.NODE_CALL_SECONDS)
+            reconcile.wait_idle(term, settings.NODE_CALL_SECONDS)
         finally:
             _end_term(term)
         return self.seconds_to_sleep()
+
+
+def _run_step(path: str, step: Step, term: Term, now: datetime) -> datetime | None:
+    """When the step is needed again."""
+    try:
+        return step(term, now)
+    except DATABASE_FAULTS as error:
+        if not is_busy(error):
+            raise  # the database is down: no step can do anything
+        logger.warning("A step waits for a row that somebody else has locked. step=%s", path)
+        return now + LOCKED_RETRY
+    except Exception:  # a bug in one step must not stop the others
+        logger.exception("A step failed. step=%s", path)
+        return now + timedelta(seconds=1)
 
 
 def _end_term(term: Term) -> None:

@@ -1,5 +1,7 @@
 """The tables of scheduling, as of release 0.1.0."""
 
+import station.database.words
+import django.contrib.postgres.indexes
 import django.contrib.postgres.constraints
 import django.core.serializers.json
 import django.core.validators
@@ -11,7 +13,6 @@ from django.db import migrations, models
 
 # Hot tables: rows are rewritten in place where they fit, and vacuumed before they pile up.
 HOT = """
-ALTER TABLE scheduling_leadership SET (fillfactor = 50, autovacuum_vacuum_threshold = 100);
 ALTER TABLE scheduling_booking SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 500);
 ALTER TABLE scheduling_schedule SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
@@ -50,7 +51,7 @@ class Migration(migrations.Migration):
                 ('late_start', models.CharField(choices=[('start', 'start late'), ('skip', 'skip it')], default='start', editable=False, max_length=8)),
                 ('min_useful_seconds', models.PositiveIntegerField(default=30, editable=False)),
                 ('max_late_seconds', models.PositiveIntegerField(editable=False, null=True)),
-                ('skip_reason', models.CharField(blank=True, choices=[('conflict', 'the recorder is taken'), ('by_hand', 'skipped by hand'), ('paused', 'its schedule is paused'), ('late', 'too late to start'), ('replaced', 'replaced by another booking')], editable=False, max_length=10)),
+                ('skip_reason', models.CharField(blank=True, choices=[('conflict', 'the recorder is taken'), ('by_hand', 'skipped by hand'), ('paused', 'its schedule is paused'), ('late', 'too late to start'), ('replaced', 'replaced by another booking'), ('off', 'its recorder was switched off')], editable=False, max_length=10)),
                 ('epoch', models.BigIntegerField(default=0, editable=False)),
                 ('attempts', models.PositiveIntegerField(default=0, editable=False)),
                 ('next_attempt_at', models.DateTimeField(editable=False, null=True)),
@@ -68,6 +69,7 @@ class Migration(migrations.Migration):
                 ('file_name', models.CharField(blank=True, editable=False, max_length=200)),
                 ('outcome', models.CharField(blank=True, editable=False, max_length=40)),
                 ('parts', models.JSONField(default=list, editable=False)),
+                ('growing', models.JSONField(default=list, editable=False)),
                 ('gaps', models.JSONField(default=list, editable=False)),
                 ('frames', models.BigIntegerField(default=0, editable=False)),
                 ('size_bytes', models.BigIntegerField(default=0, editable=False)),
@@ -80,14 +82,17 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Leadership',
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('epoch', models.BigIntegerField(default=0)),
+                ('epoch', models.BigIntegerField(primary_key=True, serialize=False)),
                 ('holder', models.CharField(blank=True, max_length=200)),
                 ('taken_at', models.DateTimeField(null=True)),
                 ('released_at', models.DateTimeField(null=True)),
+                ('turns', models.BigIntegerField(db_default=0)),
+                ('worst_turn_seconds', models.FloatField(db_default=0.0)),
+                ('turns_at', models.DateTimeField(null=True)),
             ],
             options={
                 'verbose_name_plural': 'leadership',
+                'ordering': ['-epoch'],
             },
         ),
         migrations.CreateModel(
@@ -226,4 +231,8 @@ class Migration(migrations.Migration):
             constraint=django.contrib.postgres.constraints.ExclusionConstraint(condition=models.Q(('state__in', ['planned', 'armed', 'starting', 'retry_wait', 'recording', 'stopping', 'cancelling'])), expressions=[(models.Func(models.F('recorder_id'), models.F('recorder_id'), models.Value('[]'), function='int8range'), '&&'), (models.Func(models.F('opens_at'), models.F('closes_at'), function='tstzrange'), '&&')], name='booking_no_overlap'),
         ),
         migrations.RunSQL(HOT, migrations.RunSQL.noop),
+        migrations.AddIndex(
+            model_name='booking',
+            index=django.contrib.postgres.indexes.GinIndex(station.database.words.Words('title', 'requested_by', 'folder', 'file_name'), name='booking_words'),
+        ),
     ]

@@ -4,10 +4,13 @@ from datetime import datetime, timedelta
 
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import BigIntegerRangeField, DateTimeRangeField, RangeOperators
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange, NumericRange
 from django.db.models import F, Func, Q, Value
+from psycopg.types.multirange import TimestamptzMultirange
 
+from station.database.words import Words
 from station.states import Event, Machine
 from worker.wire import codec
 from worker.wire.parts_and_gaps import Gap, Part
@@ -33,17 +36,20 @@ class BookingQuerySet(models.QuerySet["Booking"]):
         """Ended bookings with recorded files that are not in the library yet."""
         return self.filter(filed_at=None, size_bytes__gt=0, state__in=Booking.LEAVES_FILES)
 
-    def overlapping(self, recorder_id: int, opens_at: datetime, closes_at: datetime) -> "BookingQuerySet":
-        """Live bookings whose padded window overlaps this one.
+    def overlapping(self, recorder_id: int, *windows: tuple[datetime, datetime]) -> "BookingQuerySet":
+        """Live bookings whose padded window overlaps one of these.
 
         It uses the expressions of the exclusion constraint, so that PostgreSQL uses its index, however long the
         recorder's history is.
         """
         rows = self.live().alias(lane=LANE, window=WINDOW)
         one = NumericRange(recorder_id, recorder_id, "[]")
-        return rows.filter(lane__overlap=one, window__overlap=DateTimeTZRange(opens_at, closes_at))
+        spans = TimestamptzMultirange(DateTimeTZRange(*window) for window in windows)
+        return rows.filter(lane__overlap=one, window__overlap=spans)
 
 
+# What the search box of the list finds.
+BOOKING_WORDS = Words("title", "requested_by", "folder", "file_name")
 LANE = Func(F("recorder_id"), F("recorder_id"), Value("[]"), function="int8range", output_field=BigIntegerRangeField())
 WINDOW = Func(F("opens_at"), F("closes_at"), function="tstzrange", output_field=DateTimeRangeField())
 
@@ -117,6 +123,7 @@ class Booking(Machine):
         PAUSED = "paused", "its schedule is paused"
         LATE = "late", "too late to start"
         REPLACED = "replaced", "replaced by another booking"
+        OFF = "off", "its recorder was switched off"
 
     project_path = "recorder__project"
 
@@ -165,6 +172,9 @@ class Booking(Machine):
     file_name = models.CharField(max_length=200, blank=True, editable=False)
     outcome = models.CharField(max_length=40, blank=True, editable=False)
     parts = models.JSONField(default=list, editable=False)
+    # While it records: the newest state of the parts that grew since `parts` was written. So a poll writes one part
+    # and not thousands. Use `read_parts`.
+    growing = models.JSONField(default=list, editable=False)
     gaps = models.JSONField(default=list, editable=False)
     frames = models.BigIntegerField(default=0, editable=False)
     size_bytes = models.BigIntegerField(default=0, editable=False)
@@ -223,13 +233,23 @@ class Booking(Machine):
                 & Q(state__in=["completed", "partial", "failed", "cancelled"]),
                 name="booking_to_file",
             ),
+            # The search box of the list: words by their beginnings.
+            GinIndex(BOOKING_WORDS, name="booking_words"),
             # Pages that list bookings by time: today, tonight, the calendar.
             models.Index(fields=["starts_at"], name="booking_by_start"),
         ]
 
     def read_parts(self) -> list[Part]:
+        """The columns `parts` and `growing`, decoded."""
+        return self.overlay_growing(self.read_stored_parts())
+
+    def read_stored_parts(self) -> list[Part]:
         """The column `parts`, decoded."""
         return codec.decode(list[Part], self.parts, "parts")
+
+    def overlay_growing(self, stored: list[Part]) -> list[Part]:
+        newest = {part.number: part for part in codec.decode(list[Part], self.growing, "growing")}
+        return [newest.get(part.number, part) for part in stored]
 
     def read_gaps(self) -> list[Gap]:
         """The column `gaps`, decoded."""

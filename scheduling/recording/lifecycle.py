@@ -19,6 +19,7 @@ from scheduling.models import Booking
 from scheduling.recording.outcome import STOPPED_BY_HAND, conclude, copy_progress
 from scheduling.recording.workload_spec import ask_for_worker
 from station.alerts import raise_alert, resolve_alert
+from station.clock import is_pause_over
 from station.database.notify import wake_scheduler
 from station.models.alert import Severity
 from station.sealing import CannotOpen
@@ -79,7 +80,7 @@ def _open(booking: Booking, now: datetime) -> None:
 def _retry(booking: Booking, now: datetime) -> None:
     if now >= booking.closes_at:
         _end_window(booking, now)
-    elif booking.next_attempt_at is None or now >= booking.next_attempt_at:
+    elif is_pause_over(booking.next_attempt_at, now, BACKOFF_SECONDS[-1]):
         booking.move(State.STARTING, now=now, note=f"attempt {booking.attempts + 1}", attempts=booking.attempts + 1)
 
 
@@ -88,7 +89,7 @@ def _bring_up(booking: Booking, now: datetime) -> None:  # noqa: C901  one branc
         _end_window(booking, now)
         return
     workload = workloads.latest(booking.owner)
-    if workload is None or (workload.is_over and workload.created_at < booking.state_since_at):
+    if workload is None or (workload.is_over and not workload.is_wanted):  # that of an earlier attempt is unwanted
         if _predecessor_lingers(booking, now):
             return
         try:

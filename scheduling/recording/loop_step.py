@@ -17,8 +17,11 @@ from nodes import workloads
 from nodes.models import Workload
 from nodes.workloads.reconcile import reconcile_soon
 from scheduling.models import Booking
+from scheduling.models.booking import BookingQuerySet
 from scheduling.recording.lifecycle import advance, alert_about
 from station.clock import database_now
+from station.database.locks import free_rows, is_busy
+from station.database.notify import wake_scheduler
 from station.leader_term import Term
 from station.models.alert import Severity
 from station.redaction import redact
@@ -34,7 +37,7 @@ HURRY = timedelta(seconds=0.5)
 # to learn before, and checking ten of them takes processor time from ten ffmpegs that start in the same second.
 QUIET = timedelta(seconds=0.7)
 # After this long a pass pauses and lets the other steps run.
-PASS_SECONDS = 2.0
+PASS_SECONDS = 0.1
 # The dispatcher starts bookings on time. If it ever fails to, this step starts them so long after.
 OVERDUE = timedelta(seconds=5)
 WITH = ("recorder", "recorder__project", "recorder__node")
@@ -52,7 +55,8 @@ class Passes:
     def __init__(self) -> None:
         self.looked_at_all = -1e9  # monotonic time of the last full pass
         self.after = 0  # the booking after which an interrupted pass continues
-        self.unlucky: set[int] = set()  # starts that raised: tried again at once, even before their window opens
+        self.failed_last_time: set[int] = set()  # tried again at once, even before their window opens
+        self.locked: set[int] = set()  # somebody else has locked their row: left for the next pass
 
 
 def step(term: Term, now: datetime) -> datetime | None:
@@ -60,28 +64,32 @@ def step(term: Term, now: datetime) -> datetime | None:
     passes = term.memory(Passes)
     active = Booking.objects.active()
     is_full = time.monotonic() - passes.looked_at_all >= settings.SCHEDULER_TICK_SECONDS
-    unlucky = set(passes.unlucky)
-    passes.unlucky.difference_update(unlucky)
+    failed_last_time = set(passes.failed_last_time)
+    passes.failed_last_time.difference_update(failed_last_time)
     # A booking that records is advanced whenever its media worker reports (`look`). One that was dispatched is handled
     # by the dispatcher's threads until its window opens, unless that failed.
-    resting = Q(state=State.STARTING, opens_at__gt=now - QUIET) & ~Q(pk__in=unlucky)
+    resting = Q(state=State.STARTING, opens_at__gt=now - QUIET) & ~Q(pk__in=failed_last_time)
     hurried = Q(state__in=HURRIED) & ~resting
     urgent = hurried | Q(state=State.RETRY_WAIT, next_attempt_at__lte=now) | Q(closes_at__lte=now)
     chosen = (active if is_full else active.filter(urgent)).filter(pk__gt=passes.after).order_by("pk")
     began = time.monotonic()
+    passes.locked.clear()
     for booking in chosen.select_related(*WITH):
-        _look_at(term, booking)
+        if booking.pk in passes.locked:
+            continue
+        if not _look_at(term, booking):
+            _leave_locked(passes, chosen)
         if time.monotonic() - began > PASS_SECONDS:  # a leader that is silent for too long loses the lock
             passes.after = booking.pk
             return now
     passes.after = 0
-    for booking in Booking.objects.overdue(now - OVERDUE).select_related(*WITH):
+    for booking in Booking.objects.filter(state=State.ARMED, opens_at__lte=now - OVERDUE).select_related(*WITH):
         logger.error("A booking was not dispatched on time; it is started now. booking=%s", booking.pk)
         _look_at(term, booking)
     if is_full:
         passes.looked_at_all = time.monotonic()
         unwant_leftovers(now)
-    if active.filter(hurried).exists():
+    if passes.locked or active.filter(hurried).exists():
         return now + HURRY
     times = active.aggregate(
         closes=Min("closes_at"),
@@ -96,10 +104,11 @@ def begin(term: Term, pk: int) -> None:
     close_old_connections()
     try:
         booking = Booking.objects.select_related(*WITH).filter(pk=pk).first()
-        if booking is not None and booking.state in Booking.ACTIVE:
-            _look_at(term, booking)
+        if booking is not None and booking.state in Booking.ACTIVE and not _look_at(term, booking):
+            term.memory(Passes).failed_last_time.add(pk)
+            wake_scheduler()
     except (OperationalError, InterfaceError):
-        term.memory(Passes).unlucky.add(pk)
+        term.memory(Passes).failed_last_time.add(pk)
         raise
 
 
@@ -110,22 +119,33 @@ def look(term: Term, owner: str) -> None:
         _look_at(term, booking)
 
 
-def _look_at(term: Term, booking: Booking) -> None:
-    """Advance it. A fault raises an alert and does not stop the other bookings."""
+def _leave_locked(passes: Passes, chosen: BookingQuerySet) -> None:
+    """A row was locked: find all locked ones at once, so that a pass waits for one of them only."""
+    pks = set(chosen.values_list("pk", flat=True))
+    passes.locked |= pks - free_rows(Booking, pks)
+
+
+def _look_at(term: Term, booking: Booking) -> bool:
+    """Advance it. A fault raises an alert and does not stop the other bookings. False if a lock was in the way."""
     before = booking.state
     try:
-        advance_and_tell(booking, database_now())
+        advance(booking, database_now())
         if booking.state != before or (booking.state in HURRIED and not _rests(booking)):
             reconcile_soon(term, booking.owner)
-    except (OperationalError, InterfaceError):
-        raise  # the database cannot be reached: not even an alert can be written
+        _tell_followers(booking)  # last: a start does not wait for them
+    except (OperationalError, InterfaceError) as error:
+        if not is_busy(error):
+            raise  # the database cannot be reached: not even an alert can be written
+        logger.warning("A booking waits for a row that somebody else has locked. booking=%s", booking.pk)
+        return False
     except Exception as error:  # a fault in one booking must not stop the others
         logger.exception("A booking could not be advanced. booking=%s", booking.pk)
-        term.memory(Passes).unlucky.add(booking.pk)
+        term.memory(Passes).failed_last_time.add(booking.pk)
         text = redact(f"{type(error).__name__}: {error}")
         alert_about(
             booking, "trouble", f"{booking} cannot be checked: internal error", text, database_now(), Severity.CRITICAL
         )
+    return True
 
 
 def _rests(booking: Booking) -> bool:
@@ -158,6 +178,6 @@ def unwant_leftovers(now: datetime) -> int:
 
 
 def advance_and_tell(booking: Booking, now: datetime) -> None:
-    """Advance a booking and call its followers; for the loop and for the buttons."""
+    """Advance a booking and call its followers; for the buttons, which reconcile its media worker themselves."""
     advance(booking, now)
     _tell_followers(booking)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 
@@ -25,20 +26,31 @@ DISK_FULL = "disk_full"
 def copy_progress(booking: Booking, workload: Workload) -> None:
     """Copy the media worker's report to the booking. It includes the parts of earlier generations, so it only grows."""
     status = workload.status(CaptureStatus)
-    parts = merge_parts(booking.read_parts(), status.parts, workload.node_id)
-    changes = {
-        "parts": codec.encode(parts),
+    stored = booking.read_stored_parts()  # decoded once: there may be thousands
+    parts = merge_parts(booking.overlay_growing(stored), status.parts, workload.node_id)
+    found: dict[str, Any] = {
+        **_parts_columns(booking, stored, parts),
         "gaps": codec.encode(find_gaps(parts, [*booking.read_gaps(), *status.gaps])),
         "frames": sum(part.frames for part in parts),
         "size_bytes": sum(part.bytes for part in parts),
     }
-    if any(getattr(booking, name) != value for name, value in changes.items()):
+    changes = {name: value for name, value in found.items() if getattr(booking, name) != value}
+    if changes:
         # Only if it is still in the state that was read: a late check must not overwrite the final report.
         same = Booking.objects.filter(pk=booking.pk, state=booking.state, state_since_at=booking.state_since_at)
         if not same.update(**changes):
             return
         for name, value in changes.items():
             setattr(booking, name, value)
+
+
+def _parts_columns(booking: Booking, stored: list[Part], parts: list[Part]) -> dict[str, Any]:
+    """All parts when there is another one, or when it does not record any more; otherwise only those that grew."""
+    by_number = {part.number: part for part in stored}
+    grown = [part for part in parts if by_number.get(part.number) != part]
+    if booking.state == State.RECORDING and len(parts) == len(stored):
+        return {"growing": codec.encode(grown)}
+    return {"parts": codec.encode(parts), "growing": []}
 
 
 def merge_parts(known: Iterable[Part], reported: Iterable[Part], node: int) -> list[Part]:
@@ -82,14 +94,18 @@ def conclude(booking: Booking, workload: Workload | None, now: datetime) -> None
     elif missing > settings.TOLERATED_GAP_SECONDS:
         to, note = (
             State.PARTIAL,
-            f"{missing:.1f} s are missing, {len(booking.gaps)} gap(s) in {len(booking.parts)} part(s)",
+            f"{missing:.1f} s are missing, {_count(booking.gaps, 'gap')} in {_count(booking.parts, 'part')}",
         )
     else:
-        to, note = State.COMPLETED, f"{booking.frames} frames in {len(booking.parts)} part(s)"
+        to, note = State.COMPLETED, f"{booking.frames} frames in {_count(booking.parts, 'part')}"
     if booking.move(to, now=now, note=note, outcome=booking.outcome or str(to)):
         logger.info("Booking ended. booking=%s state=%s note=%s", booking.pk, to, note)
         if to != State.COMPLETED and not (by_hand and to == State.FAILED):
             _tell(booking, to, note, now)
+
+
+def _count(items: list[Any], word: str) -> str:
+    return f"{len(items)} {word}" if len(items) == 1 else f"{len(items)} {word}s"
 
 
 def _tell(booking: Booking, to: str, note: str, now: datetime) -> None:

@@ -17,7 +17,7 @@ from nodes.machines.placement import Needs, NoPlace, choose
 from nodes.models import Node, Reservation
 from nodes.runtimes import installation, runtime_for
 from nodes.runtimes.base import Identity, Launch, RuntimeFault
-from scheduling.bookings.making import first_preflight
+from scheduling.bookings.batch import first_preflight
 from scheduling.models import Booking
 from scheduling.recorders.sources import SourceType, words_to_redact
 from scheduling.recording.disk_forecast import bytes_needed

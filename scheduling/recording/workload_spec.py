@@ -1,13 +1,12 @@
 """What a booking asks of a node: where it may run, the configuration of its media worker, and the port it holds."""
 
-import contextlib
 from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
 
 from nodes import workloads
-from nodes.machines.placement import TRIES, Needs, NodeFull, NoPlace, choose, lacks_room
+from nodes.machines.placement import Needs, lacks_room, place
 from nodes.machines.ports import port_of, release, reserve
 from nodes.models import Node, Workload
 from scheduling.models import Booking
@@ -26,34 +25,39 @@ DECKLINK_DEVICE = "/dev/blackmagic/io{}"
 
 
 def ask_for_worker(booking: Booking, now: datetime) -> Workload | None:
-    """Choose a node, hold the port, write the intent; None if the booking has moved on.
+    """Choose a node, hold the port, write the intent; None if the booking has changed state.
 
     Raises NoPlace, PortTaken, NoControlPort or CannotOpen.
     """
-    current = workloads.latest(booking.owner)
-    if current and current.is_wanted and not current.is_over:
-        return current
-    needs = needs_of(booking, current)
+    previous = workloads.latest(booking.owner)
+    if previous and previous.is_wanted_and_live:
+        return previous
+    needs = needs_of(booking, previous)
     source = source_of(booking)
-    for _ in range(TRIES):
-        node = choose(needs, now)
+
+    def want(node: Node) -> Workload | None:
         if lacks_room(node, needs):
             _warn_of_room(booking, node, needs, now)
-        with contextlib.suppress(NodeFull):  # others chose the same node in the same moment
-            return _want(booking, node, current, source, now)
-    raise NoPlace("All nodes fill up faster than one can be chosen.")
+        return _want(booking, node, previous, source, now)
+
+    return place(needs, now, want)
 
 
-def _want(booking: Booking, node: Node, current: Workload | None, source: Source, now: datetime) -> Workload | None:
+def _want(booking: Booking, node: Node, previous: Workload | None, source: Source, now: datetime) -> Workload | None:
     with transaction.atomic():
         # Locked: if the booking ended between this check and the intent, a media worker would run without a booking.
-        still = Booking.objects.select_for_update().filter(pk=booking.pk, state=Booking.State.STARTING).first()
+        still = (
+            Booking.objects.select_for_update(no_key=True).filter(pk=booking.pk, state=Booking.State.STARTING).first()
+        )
         if still is None:
             return None
         # It may have been extended since it was read: the media worker gets the current window.
         booking.opens_at, booking.closes_at = still.opens_at, still.closes_at
+        current = workloads.latest(booking.owner)
+        if current and current.is_wanted_and_live:
+            return current  # another process was faster and holds the port
         _hold_port(booking, node, now)
-        spec, secret = codec.split(config_of(booking, current, source))
+        spec, secret = codec.split(config_of(booking, previous, source))
         return workloads.want(
             booking.owner,
             node=node,

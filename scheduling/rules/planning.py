@@ -1,24 +1,28 @@
 """Makes bookings from schedules up to a rolling horizon. Planning can be repeated at any time with the same result.
 
-Only the rule decides what is planned, never the outcome of an earlier recording (R-09). A window that cannot be booked
-becomes a visible skipped booking with a reason and an alert.
+Only the rule decides what is planned, never the outcome of an earlier recording (R-09). The windows of a pass are
+booked together (`bookings/batch`). A window that cannot be booked becomes a visible skipped booking with a reason and
+an alert.
 """
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, OperationalError, transaction
 
-from nodes.machines.ports import release
-from scheduling.bookings import padding
+from nodes.machines.ports import PortTaken, release
+from scheduling.bookings.batch import Batch
 from scheduling.bookings.making import BookingRefused, book, draft, follow_rule, in_the_way, lock
-from scheduling.models import Booking, Schedule
+from scheduling.bookings.occupancy import held
+from scheduling.models import Booking, Recorder, Schedule
 from scheduling.rules.recurrence import Occurrence, occurrences
 from station.alerts import raise_alert, resolve_alert
 from station.clock import house_time
+from station.database.locks import is_busy
 from station.leader_term import Term
 from station.models.alert import Severity
 from station.redaction import redact
@@ -28,9 +32,10 @@ logger = logging.getLogger(__name__)
 
 State = Booking.State
 SCHEDULES_PER_TURN = 5
-WINDOWS_PER_PASS = 50
-# A leader that is silent for too long loses the lock, so a pass ends in time on a slow machine too.
-PASS_SECONDS = 2.0
+WINDOWS_PER_PASS = 200
+# Planning shares the leader's thread with the other steps, so a pass ends in time on a slow machine too.
+PASS_SECONDS = 0.2
+BUSY_PAUSE = timedelta(seconds=2)
 AT_LEAST_EVERY = timedelta(hours=1)
 NEAR = timedelta(hours=6)
 LEISURE = timedelta(seconds=3)
@@ -45,6 +50,12 @@ class Plan:
     skipped: list[Booking] = field(default_factory=list)
     is_complete: bool = True
 
+    def __len__(self) -> int:
+        return len(self.added) + len(self.skipped)
+
+    def add(self, booking: Booking) -> None:
+        (self.skipped if booking.state == State.SKIPPED else self.added).append(booking)
+
 
 def step(term: Term, now: datetime) -> datetime | None:
     """Plan the schedules with new windows inside the horizon; a limited number each turn."""
@@ -54,6 +65,11 @@ def step(term: Term, now: datetime) -> datetime | None:
             break  # the leader must send a heartbeat, and other steps must run
         try:
             plan_ahead(schedule, now)
+        except OperationalError as error:
+            if not is_busy(error):
+                raise
+            logger.warning("A schedule waits for its recorder, which somebody else changes. schedule=%s", schedule.pk)
+            return now + BUSY_PAUSE
         except Exception as error:  # one broken schedule must not stop the others, and raises an alert
             logger.exception("A schedule could not be planned. schedule=%s", schedule.pk)
             _note_planning_error(schedule, redact(f"{type(error).__name__}: {error}"), now)
@@ -71,26 +87,39 @@ def plan_ahead(schedule: Schedule, now: datetime) -> Plan:
         lock(schedule.recorder_id)
         if not _is_as_read(schedule):
             return plan  # edited, paused or deleted just now: that edit, or the next turn, plans it
-        after, upcoming = _plan_after(schedule, now), None
-        known = set(schedule.bookings.filter(planned_start_at__gt=after).values_list("planned_start_at", flat=True))
-        began = time.monotonic()
-        for window in occurrences(schedule.rule, after):
-            if window.starts_at > horizon:
-                upcoming = window
-                break
-            count = len(plan.added) + len(plan.skipped)
-            if count >= WINDOWS_PER_PASS or (count and time.monotonic() - began > PASS_SECONDS):
-                plan.is_complete = False
-                break
-            after = window.starts_at
-            if window.starts_at not in known and (window.ends_at > now or schedule.planned_until_at is not None):
-                _add(schedule, window, plan, now)
-        schedule.planned_until_at = horizon if plan.is_complete else after
+        # It was read before the lock: its device, node or switch may have changed since.
+        schedule.recorder = Recorder.objects.select_related("project", "node").get(pk=schedule.recorder_id)
+        if is_off(schedule):
+            schedule.plan_due_at = None  # R-27: switching the recorder on sets it again
+            schedule.save(update_fields=["plan_due_at"])
+            return plan
+        windows, upcoming = _new_windows(schedule, horizon, now)
+        plan = _book_windows(schedule, windows[:WINDOWS_PER_PASS], now)
+        plan.is_complete = len(plan) == len(windows)
+        schedule.planned_until_at = horizon if plan.is_complete else windows[len(plan) - 1].starts_at
         schedule.plan_due_at = _next_due(schedule, upcoming, plan, now)
         schedule.plan_error = ""
         schedule.save(update_fields=["planned_until_at", "plan_due_at", "plan_error"])
     resolve_alert(f"planning:schedule:{schedule.pk}", now=now, note="the schedule was planned")
     return plan
+
+
+def _new_windows(schedule: Schedule, horizon: datetime, now: datetime) -> tuple[list[Occurrence], Occurrence | None]:
+    """The rule's windows up to the horizon that are not booked yet, and the one after the horizon.
+
+    If there are more than one pass can book, it returns one too many.
+    """
+    after = _plan_after(schedule, now)
+    known = set(schedule.bookings.filter(planned_start_at__gt=after).values_list("planned_start_at", flat=True))
+    found: list[Occurrence] = []
+    for window in occurrences(schedule.rule, after):
+        if window.starts_at > horizon:
+            return found, window
+        if window.starts_at not in known and (window.ends_at > now or schedule.planned_until_at is not None):
+            found.append(window)
+        if len(found) > WINDOWS_PER_PASS:
+            break
+    return found, None
 
 
 def _is_as_read(schedule: Schedule) -> bool:
@@ -102,6 +131,11 @@ def _is_as_read(schedule: Schedule) -> bool:
         and stored.recorder_id == schedule.recorder_id
         and stored.rule == schedule.rule
     )
+
+
+def is_off(schedule: Schedule) -> bool:
+    """Is its recorder switched off? It may have been switched since it was read."""
+    return not Recorder.objects.filter(pk=schedule.recorder_id, is_active=True).exists()
 
 
 def _plan_after(schedule: Schedule, now: datetime) -> datetime:
@@ -123,12 +157,61 @@ def _next_due(schedule: Schedule, upcoming: Occurrence | None, plan: Plan, now: 
     return max(upcoming.starts_at - settings.PLAN_AHEAD, now + AT_LEAST_EVERY)
 
 
-def _add(schedule: Schedule, window: Occurrence, plan: Plan, now: datetime) -> None:
+def _book_windows(schedule: Schedule, windows: Sequence[Occurrence], now: datetime) -> Plan:
+    """Book them in order, as many as the time of a pass allows, at least one."""
+    if not windows:
+        return Plan()
     try:
-        plan.added.append(_book(schedule, window, window.starts_at, now))
+        with transaction.atomic():
+            return _book_together(schedule, windows, now)
+    except (IntegrityError, PortTaken):
+        # The database refused a row, and with it the whole batch. Booked alone, a window can fail only for itself.
+        logger.warning("The windows of a schedule could not be booked together. schedule=%s", schedule.pk)
+        return _book_alone(schedule, windows, now)
+
+
+def _book_together(schedule: Schedule, windows: Sequence[Occurrence], now: datetime) -> Plan:
+    plan, began = Plan(), time.monotonic()
+    batch = _batch(schedule, windows, now)
+    for number, window in enumerate(windows):
+        if number and time.monotonic() - began > PASS_SECONDS:
+            break
+        booking = _draft(schedule, window, now)
+        if not batch.place(booking):
+            batch.write()  # the reason, and the policy for conflicts, depend on what is stored
+            booking = _book_or_skip(schedule, window, now)
+            if booking.state != State.SKIPPED:
+                batch = _batch(schedule, windows[number + 1 :], now)
+        plan.add(booking)
+    batch.write()
+    return plan
+
+
+def _book_alone(schedule: Schedule, windows: Sequence[Occurrence], now: datetime) -> Plan:
+    plan, began = Plan(), time.monotonic()
+    for window in windows:
+        if len(plan) and time.monotonic() - began > PASS_SECONDS:
+            break
+        plan.add(_book_or_skip(schedule, window, now))
+    return plan
+
+
+def _batch(schedule: Schedule, windows: Sequence[Occurrence], now: datetime) -> Batch:
+    return Batch(schedule.recorder, [(window.starts_at, window.ends_at) for window in windows], now)
+
+
+def _draft(schedule: Schedule, window: Occurrence, now: datetime) -> Booking:
+    booking = draft(schedule.recorder, window.starts_at, window.ends_at, now=now, by=SCHEDULER, title=schedule.name)
+    follow_rule(booking, schedule, window)
+    return booking
+
+
+def _book_or_skip(schedule: Schedule, window: Occurrence, now: datetime) -> Booking:
+    """Book this window alone, or do what the schedule says about conflicts."""
+    try:
+        return _book(schedule, window, window.starts_at, now)
     except BookingRefused as refusal:
-        booking = _resolve_conflict(schedule, window, refusal, now)
-        (plan.skipped if booking.state == State.SKIPPED else plan.added).append(booking)
+        return _resolve_conflict(schedule, window, refusal, now)
 
 
 def _book(schedule: Schedule, window: Occurrence, starts_at: datetime, now: datetime) -> Booking:
@@ -142,7 +225,7 @@ def _resolve_conflict(schedule: Schedule, window: Occurrence, refusal: BookingRe
     useful = timedelta(seconds=min(schedule.min_useful_seconds, schedule.length.total_seconds() / 2))
     try:
         if schedule.overlap == Schedule.Overlap.QUEUE and refusal.winner is not None:
-            free_at = max(padding.held(other)[1] for other in _others(schedule, window))
+            free_at = max(held(other)[1] for other in _others(schedule, window))
             if window.ends_at - free_at >= useful:
                 booking = _book(schedule, window, free_at, now)
                 booking.remark(f"starts when the recorder is free: {refusal}", now=now)
@@ -176,8 +259,7 @@ def _skip_conflicting(schedule: Schedule, window: Occurrence, refusal: BookingRe
 
 def _skip(schedule: Schedule, window: Occurrence, reason: str, now: datetime) -> Booking:
     """Store a skipped booking with the reason, and raise an alert."""
-    booking = draft(schedule.recorder, window.starts_at, window.ends_at, now=now, by=SCHEDULER, title=schedule.name)
-    follow_rule(booking, schedule, window)
+    booking = _draft(schedule, window, now)
     booking.state, booking.skip_reason = State.SKIPPED, Booking.Skip.CONFLICT
     booking.save(force_insert=True)
     booking.events.create(at=now, old="", new=booking.state, by=SCHEDULER, note=reason)

@@ -25,7 +25,7 @@ from station.leader_term import Term
 from station.states import sql_list
 
 State = Booking.State
-APPS = ("station", "nodes", "scheduling")
+APPS = ("station", "nodes", "jobs", "scheduling")
 COPIED = {
     "station_project", "station_installation", "nodes_node", "nodes_port", "nodes_reservation",
     "scheduling_recorder", "scheduling_schedule", "scheduling_booking",

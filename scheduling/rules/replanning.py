@@ -6,20 +6,20 @@ from datetime import datetime
 from django.conf import settings
 from django.db import transaction
 
-from nodes.machines.ports import release
+from nodes.machines.ports import release_all
 from scheduling.bookings import padding
 from scheduling.bookings.changing import NotPossible, restore
 from scheduling.bookings.making import BookingRefused, draft, follow_rule, lock
 from scheduling.models import Booking, Schedule
-from scheduling.rules.planning import plan_ahead, tell_skipped
+from scheduling.rules.planning import is_off, plan_ahead, tell_skipped
 from scheduling.rules.recurrence import Occurrence, windows_between
-from station.alerts import resolve_alert
+from station.alerts import resolve_alerts
 from station.clock import house_time
 from station.database.notify import wake_scheduler
 
 State = Booking.State
-# Skipped by planning or by a pause, not by a person: after an edit the new rule decides again.
-REPLANNED_SKIPS = (Booking.Skip.CONFLICT, Booking.Skip.PAUSED)
+# Skipped by planning, a pause or a switched-off recorder, not by a person: after an edit the new rule decides again.
+REPLANNED_SKIPS = (Booking.Skip.CONFLICT, Booking.Skip.PAUSED, Booking.Skip.OFF)
 WINDOW = ("recorder_id", "starts_at", "ends_at", "pad_before_seconds", "pad_after_seconds")
 
 
@@ -34,9 +34,10 @@ class Changes:
     begun: list[Booking] = field(default_factory=list)
     by_hand: list[Booking] = field(default_factory=list)
     is_complete: bool = True
+    off: str = ""  # the name of the recorder, if it is switched off
 
     def in_words(self) -> str:
-        words = [f"{self.planned} planned"]
+        words = [f"none planned because {self.off} is switched off" if self.off else f"{self.planned} planned"]
         if self.moved:
             words.append(f"{len(self.moved)} changed ({_listed(self.moved)})")
         if self.removed:
@@ -58,6 +59,8 @@ def replan(schedule: Schedule, now: datetime) -> Changes:
         for recorder_id in sorted({schedule.recorder_id, *(booking.recorder_id for booking in existing)}):
             lock(recorder_id)
         rule_says = {}
+        if is_off(schedule):
+            changes.off = str(schedule.recorder)
         if not schedule.is_paused:
             until = now + settings.PLAN_AHEAD
             rule_says = {each.starts_at: each for each in windows_between(schedule.rule, now - schedule.length, until)}
@@ -71,7 +74,7 @@ def replan(schedule: Schedule, now: datetime) -> Changes:
                 changes.by_hand.append(booking)
             elif booking.state == State.PLANNED and (window is None or not _follows(booking, schedule, window)):
                 obsolete.append(booking)
-                (changes.moved if window else changes.removed).append(booking.starts_at)
+                (changes.moved if window and not changes.off else changes.removed).append(booking.starts_at)
             elif booking.state == State.SKIPPED and booking.skip_reason in REPLANNED_SKIPS:
                 obsolete.append(booking)
         _delete_unstarted(obsolete, now)
@@ -106,10 +109,10 @@ def _refresh_policies(schedule: Schedule) -> None:
 def _delete_unstarted(bookings: list[Booking], now: datetime) -> None:
     """Delete bookings that never started; the audit log of the schedule keeps a record."""
     states = [State.PLANNED, State.SKIPPED]
-    for booking in bookings:
-        release(booking.owner, now=now)
-        for kind in ("preflight", "skipped"):
-            resolve_alert(f"{kind}:{booking.owner}", now=now, note="the schedule was edited")
+    owners = [booking.owner for booking in bookings]
+    release_all(owners, now=now)
+    for kind in ("preflight", "skipped"):
+        resolve_alerts([f"{kind}:{owner}" for owner in owners], now=now, note="the schedule was edited")
     Booking.objects.filter(pk__in=[booking.pk for booking in bookings], state__in=states).delete()
     for recorder_id in {booking.recorder_id for booking in bookings}:
         padding.give_back_all(recorder_id, now)
@@ -134,15 +137,16 @@ def pause(schedule: Schedule, *, now: datetime, by: str) -> int | None:
         if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True):
             return None
         schedule.is_paused = True
-        count = 0
-        for booking in schedule.bookings.before_start().filter(ends_at__gt=now):
-            note, reason = "the schedule is paused", Booking.Skip.PAUSED
-            if booking.move(State.SKIPPED, now=now, by=by, note=note, skip_reason=reason):
-                release(booking.owner, now=now)
-                resolve_alert(f"preflight:{booking.owner}", now=now, note=note)
-                count += 1
+        note, reason = "the schedule is paused", Booking.Skip.PAUSED
+        owners = [
+            booking.owner
+            for booking in schedule.bookings.before_start().filter(ends_at__gt=now)
+            if booking.move(State.SKIPPED, now=now, by=by, note=note, skip_reason=reason)
+        ]
+        release_all(owners, now=now)
+        resolve_alerts([f"preflight:{owner}" for owner in owners], now=now, note=note)
         padding.give_back_all(schedule.recorder_id, now)
-        return count
+        return len(owners)
 
 
 def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes | None:
@@ -157,6 +161,10 @@ def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes | None:
             return None
         schedule.refresh_from_db()
         paused = schedule.bookings.filter(state=State.SKIPPED, skip_reason=Booking.Skip.PAUSED, ends_at__gt=now)
+        if is_off(schedule):
+            paused.update(skip_reason=Booking.Skip.OFF)  # they are planned again when the recorder is switched on
+            changes.off = str(schedule.recorder)
+            return changes
         for booking in paused.select_related("recorder__project").order_by("starts_at"):
             try:
                 restore(booking, now=now, by=by)

@@ -122,6 +122,7 @@ def test_a_window_that_ends_before_it_starts_is_refused(camera: Recorder, noon: 
 
 def test_an_inactive_recorder_cannot_be_booked(camera: Recorder, noon: datetime) -> None:
     camera.is_active = False
+    camera.save()
     with pytest.raises(BookingRefused, match="switched off"):
         book(camera, noon, noon + HOUR, now=timezone.now())
 

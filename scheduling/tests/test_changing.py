@@ -8,9 +8,11 @@ from django.utils import timezone
 
 from nodes.models import Workload
 from scheduling.bookings.changing import NotPossible, cancel, change_end, extend, move_window, restore
+from scheduling.bookings.controls import skip
 from scheduling.bookings.making import BookingRefused, book
 from scheduling.models import Booking, Recorder
 from scheduling.recording.controls import start_now
+from station.models import AuditEntry
 from testing.media import decode
 from testing.waiting import wait_until
 from worker.wire.status import CaptureStatus
@@ -42,6 +44,15 @@ def test_cancel_before_the_start_frees_the_window_and_can_be_undone(camera: Reco
     cancel(other, now=now, by="anna")
     restore(booking, now=now, by="anna")
     assert booking.state == State.PLANNED
+
+
+@pytest.mark.django_db
+def test_the_audit_entry_of_a_booking_belongs_to_its_project(camera: Recorder) -> None:
+    """S-01: otherwise only administrators would see who skipped it."""
+    now = timezone.now()
+    skip(book(camera, now + HOUR, now + 2 * HOUR, now=now), by="anna")
+
+    assert AuditEntry.objects.get().project == camera.project
 
 
 @pytest.mark.django_db

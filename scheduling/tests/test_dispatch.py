@@ -13,6 +13,7 @@ from scheduling.leader.dispatch import Dispatcher
 from scheduling.models import Booking, Recorder
 from station.clock import database_now
 from station.models import Alert
+from testing.database import stranger
 from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.database]
@@ -122,6 +123,36 @@ def test_a_new_leader_takes_over_armed_bookings_and_the_old_one_can_start_nothin
 
     assert sorted(pk for _, pk, _ in office.started) == [booking.pk for booking in bookings]
     assert {epoch for epoch, _, _ in office.started} == {2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"), [({}, State.MISSED), ({"late_start": Booking.Late.SKIP, "length": 600.0}, State.SKIPPED)]
+)
+def test_what_an_old_leader_armed_and_never_started_is_given_up(
+    project: Any, office: Office, fields: dict[str, Any], state: str
+) -> None:
+    """R-06: the old leader was killed with its armed bookings, and the next one comes too late for them."""
+    [booking] = make(project, 1, opens_in=-120, **fields)
+    Booking.objects.update(state=State.ARMED, epoch=1)
+    office.lead(2)
+    booking.refresh_from_db()
+    assert booking.state == state
+    assert not office.started
+    assert Alert.objects.get().key == f"{state}:{booking.owner}"
+
+
+def test_a_late_booking_whose_row_is_locked_does_not_keep_the_loop_busy(project: Any, office: Office) -> None:
+    """R-22: it is given up when the row is free; until then the loop sleeps between two tries."""
+    [booking] = make(project, 1, opens_in=-120)
+    with stranger(f"SELECT 1 FROM scheduling_booking WHERE id = {booking.pk} FOR NO KEY UPDATE"):
+        dispatcher = office.lead(1)
+        asked = database_now()
+        again = office.turn(dispatcher)
+        assert again is not None
+        assert again - asked > timedelta(milliseconds=100)
+    office.turn(dispatcher)
+    booking.refresh_from_db()
+    assert booking.state == State.MISSED
 
 
 def test_a_start_that_an_old_leader_began_is_repeated(project: Any, office: Office) -> None:

@@ -228,6 +228,7 @@ def test_a_lost_node_is_replaced_by_another_and_cleaned_up_when_it_returns(
     assert_nothing_stuck()
 
 
+@pytest.mark.alone
 def test_a_container_with_our_label_but_no_row_is_ended_within_30_seconds(
     make_docker_node: Any, make_recorder: Any, scheduler: Any
 ) -> None:

@@ -52,7 +52,7 @@ def test_a_leader_killed_in_the_middle_of_starts_is_replaced_and_each_start_happ
     processes = {process.pid: process for process in (scheduler(**quiet), scheduler(**quiet))}
     first = int(wait_until(lambda: leader_pid() if leader_pid() in processes else 0, 30, "one leads"))
     wait_until(lambda: read_status().standbys == 1, 30, "the other one is on standby")
-    before = Leadership.objects.get()
+    before = Leadership.objects.latest("epoch")
     book_a_volley(project, database_now() + timedelta(seconds=8))
     wait_until(lambda: started() >= 2, 30, "the second has been dispatched", pause=0.01)
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
+from nodes.workloads import reconcile
+from scheduling.leader.dispatch import Dispatcher
 from scheduling.leader.election import Leader, read_status
 from scheduling.leader.loop import GLANCE, Loop
 from scheduling.models import Leadership, Recorder, Schedule
@@ -44,14 +46,14 @@ def test_of_two_schedulers_one_leads_and_the_other_replaces_a_killed_leader(sche
     processes = {process.pid: process for process in (scheduler(), scheduler())}
     first = wait_for_leader(*processes)
     wait_until(lambda: read_status().standbys == 1, 20, "the other scheduler is a standby")
-    epoch = Leadership.objects.get().epoch
+    epoch = Leadership.objects.latest("epoch").epoch
 
     processes[first].kill()
     processes[first].wait()
 
     [other] = set(processes) - {first}
     wait_for_leader(other)
-    assert Leadership.objects.get().epoch == epoch + 1
+    assert Leadership.objects.latest("epoch").epoch == epoch + 1
 
 
 def test_sigterm_hands_over(scheduler: Any) -> None:
@@ -79,7 +81,7 @@ def test_a_frozen_leader_loses_the_lock_and_does_nothing_when_it_wakes_up(schedu
     processes = {process.pid: process for process in (scheduler(**QUICK), scheduler(**QUICK))}
     first = wait_for_leader(*processes)
     wait_until(lambda: read_status().standbys == 1, 20, "the other scheduler is a standby")
-    epoch = Leadership.objects.get().epoch
+    epoch = Leadership.objects.latest("epoch").epoch
     os.kill(first, signal.SIGSTOP)
     try:
         [other] = set(processes) - {first}
@@ -88,7 +90,7 @@ def test_a_frozen_leader_loses_the_lock_and_does_nothing_when_it_wakes_up(schedu
         os.kill(first, signal.SIGCONT)
     wait_until(lambda: read_status().standbys == 1, 20, "the resumed scheduler is a standby")
     assert leader_pid() == other
-    assert Leadership.objects.get().epoch == epoch + 1
+    assert Leadership.objects.latest("epoch").epoch == epoch + 1
 
 
 def test_a_terminated_backend_and_a_lost_database_never_end_the_loop(scheduler: Any) -> None:
@@ -96,7 +98,7 @@ def test_a_terminated_backend_and_a_lost_database_never_end_the_loop(scheduler: 
     process = scheduler()
     wait_for_leader(process.pid)
     for _ in range(3):
-        epoch = Leadership.objects.get().epoch
+        epoch = Leadership.objects.latest("epoch").epoch
         with connection.cursor() as cursor:
             cursor.execute(
                 """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -104,7 +106,7 @@ def test_a_terminated_backend_and_a_lost_database_never_end_the_loop(scheduler: 
             )
         # It notices at its next query: wake it, as an edit would.
         wake_scheduler()
-        wait_until(lambda epoch=epoch: Leadership.objects.get().epoch > epoch, 20, "it is leader again")
+        wait_until(lambda epoch=epoch: Leadership.objects.latest("epoch").epoch > epoch, 20, "it is leader again")
     assert process.poll() is None
 
 
@@ -264,3 +266,22 @@ def test_a_notification_that_arrives_with_an_answer_is_not_lost(settings: Any, m
         assert loop.seconds_to_sleep() == 0.0
     finally:
         loop.leader.close()
+
+
+def test_a_term_that_cannot_begin_leaves_no_dispatcher_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database may fail in the first query of a term: the dispatcher's thread ends with it."""
+    terms: list[Term] = []
+
+    def fails(term: Term) -> int:
+        terms.append(term)
+        raise OperationalError("the connection is lost")
+
+    monkeypatch.setattr(reconcile, "void_older_leases", fails)
+    with pytest.raises(OperationalError):
+        Loop()._lead()
+
+    [term] = terms
+    dispatcher = term.kept(Dispatcher)
+    assert term.is_over
+    assert dispatcher is not None
+    assert not dispatcher._thread.is_alive()

@@ -9,7 +9,8 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from nodes import workloads
-from nodes.models import Node
+from nodes.machines import placement
+from nodes.models import Node, Reservation
 from scheduling.bookings.making import book
 from scheduling.leader.loop import Loop
 from scheduling.models import Booking, Recorder
@@ -179,10 +180,33 @@ def test_if_the_chosen_node_is_full_another_is_chosen_at_once(
     )
     workloads.want("x:1", node=full, program="capture", spec={}, secret={}, now=timezone.now())
     places = [full, free]
-    monkeypatch.setattr(workload_spec, "choose", lambda needs, now: places.pop(0))
+    monkeypatch.setattr(placement, "choose", lambda needs, now: places.pop(0))
     workload = workload_spec.ask_for_worker(dispatched, timezone.now())
     assert workload is not None
     assert workload.node == free
+
+
+def test_a_start_that_another_process_made_first_keeps_its_port(
+    dispatched: Booking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-14: the second one chose another node; it must not move the port's reservation there."""
+    first, second = (
+        Node.objects.create(name=name, address=f"unix:///{name}", media_dir="/m", state="up") for name in "ab"
+    )
+    Recorder.objects.update(source_type="srt", address="srt://0.0.0.0:9000?mode=listener")
+    dispatched.recorder.refresh_from_db()
+
+    def choose(needs: Any, now: Any) -> Node:
+        monkeypatch.setattr(placement, "choose", lambda needs, now: first)
+        workload_spec.ask_for_worker(dispatched, timezone.now())
+        return second
+
+    monkeypatch.setattr(placement, "choose", choose)
+    workload = workload_spec.ask_for_worker(dispatched, timezone.now())
+
+    assert workload is not None
+    assert workload.node == first
+    assert Reservation.objects.standing().get(owner=dispatched.owner).port.node == first
 
 
 def good_step(term: Term, now: Any) -> Any:
@@ -204,7 +228,9 @@ def test_a_failing_step_does_not_stop_the_others(settings: Any, caplog: pytest.L
     loop.run_once()
 
     assert good_step.calls == 1  # type: ignore[attr-defined]
-    assert set(loop._due.values()) == {loop._now + timedelta(seconds=1), loop._now + timedelta(seconds=90)}
+    assert loop._read is not None
+    now = loop._read.now
+    assert set(loop._due.values()) == {now + timedelta(seconds=1), now + timedelta(seconds=90)}
     assert "A step failed" in caplog.text
 
 
@@ -217,3 +243,17 @@ def test_the_safety_net_tick_bounds_the_sleep(settings: Any) -> None:
     assert 50 < Loop().run_once() <= 150
     settings.LEADER_HEARTBEAT_SECONDS = 50
     assert 0 < Loop().run_once() <= 50  # the query is also the heartbeat
+
+
+def test_a_start_does_not_wait_for_the_followers(
+    booking: Booking, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """The media worker is requested first: filing the recording takes time, and a start must be punctual."""
+    order: list[str] = []
+    settings.BOOKING_FOLLOWERS = ["follower"]
+    monkeypatch.setattr(loop_step, "import_string", lambda path: lambda *_: order.append(path))
+    monkeypatch.setattr(loop_step, "reconcile_soon", lambda *_: order.append("reconcile"))
+
+    loop_step._look_at(Term(), booking)
+
+    assert order == ["reconcile", "follower"]

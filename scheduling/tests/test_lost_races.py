@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduling.bookings import changing
+from scheduling.bookings import controls as booking_controls
 from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder, Schedule
 from scheduling.recording import controls
@@ -127,6 +128,21 @@ def test_a_stop_that_came_too_late_is_not_on_record_as_stopped(
     assert AuditEntry.objects.get().result == "nothing"
     assert "0 stopped" in page or "is not running: completed" in page
     assert booking.events.get(new=State.STOPPING).by == "bert"
+
+
+@pytest.mark.parametrize("name", ["cancel_booking", "change"])
+def test_an_action_on_a_booking_that_an_edit_deleted_is_refused(booking: Booking, name: str) -> None:
+    """An edit of the schedule deletes planned bookings while someone looks at one of them."""
+    ends_at = booking.ends_at + HOUR
+    acts = {
+        "cancel_booking": lambda: controls.cancel_booking(booking, by="boss"),
+        "change": lambda: booking_controls.change(booking, by="boss", ends_at=ends_at),
+    }
+    Booking.objects.filter(pk=booking.pk).delete()
+
+    outcome = acts[name]()
+
+    assert (outcome.result, outcome.text) == ("refused", "News has just been deleted.")
 
 
 @pytest.mark.parametrize("way", ["button", "list"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nodes.models import Node, Reservation
 from scheduling.bookings.changing import cancel, change_end, extend
-from scheduling.bookings.making import BookingRefused, book, hold_ports_anew
+from scheduling.bookings.making import BookingRefused, book, reserve_ports_again
 from scheduling.bookings.padding import share_gap, words
 from scheduling.models import Booking, Recorder
 
@@ -174,11 +174,11 @@ def test_existing_bookings_reserve_the_recorders_new_device(project: Any) -> Non
     book(second, EIGHT, EIGHT + HOUR, now=NOW)
     first.address = "2"
     first.save()
-    assert hold_ports_anew(first, NOW) == []
+    assert reserve_ports_again(first, NOW) == []
     assert Reservation.objects.standing().get(owner=booking.owner).port.number == 2
     first.address = "1"
     first.save()
-    [problem] = hold_ports_anew(first, NOW)
+    [problem] = reserve_ports_again(first, NOW)
     assert "is held by B" in problem
 
 
@@ -191,5 +191,5 @@ def test_neighbours_are_found_by_the_index_of_the_exclusion_constraint(camera: R
     )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE scheduling_booking")
-    near = Booking.objects.overlapping(camera.pk, EIGHT - 3 * HOUR, EIGHT + HOUR)
+    near = Booking.objects.overlapping(camera.pk, (EIGHT - 3 * HOUR, EIGHT + HOUR))
     assert "booking_no_overlap" in near.order_by("-ends_at").explain()

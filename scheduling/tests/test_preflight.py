@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from nodes.machines.placement import Needs, choose
 from nodes.models import Node
-from scheduling.bookings.making import PREFLIGHTS, book, first_preflight
+from scheduling.bookings.batch import PREFLIGHTS, first_preflight
+from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder
 from scheduling.recording import preflight
 from scheduling.recording.disk_forecast import bytes_needed

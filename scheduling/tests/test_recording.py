@@ -82,7 +82,6 @@ def test_a_scheduler_on_another_machine_does_not_touch_this_machine_s_processes(
     settings.DATA_DIR = tmp_path / "another machine"
     loop = Loop()
     for _ in range(4):
-        Node.objects.update(next_check_at=None)
         loop.run_once()
         pools.close()
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.utils import timezone
 
 from nodes.models import Node, Workload
 from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder, Schedule
+from scheduling.rules import rehearsal
 from station.models import Alert
 from testing.processes import manage
 
@@ -67,6 +69,13 @@ def test_a_clock_change_day_is_rehearsed_and_nothing_is_changed(station: Recorde
     assert not Workload.objects.exists()
     assert not Alert.objects.exists()
     assert set(Schedule.objects.values_list("planned_until_at", flat=True)) == {None}
+
+
+def test_a_rehearsal_hides_the_real_tables_of_every_app_below() -> None:
+    tables = ["station_alert", "nodes_workload", "jobs_run", "scheduling_booking"]
+    with rehearsal._copy(timezone.now()), connection.cursor() as cursor:
+        cursor.execute("SELECT relpersistence FROM pg_class WHERE oid = ANY(%s::regclass[])", [tables])
+        assert cursor.fetchall() == [("t",)] * len(tables)
 
 
 def test_the_report_names_the_clock_change(station: Recorder) -> None:

@@ -144,7 +144,7 @@ def test_bulk_actions_report_the_rows_they_skipped(boss: Client, camera: Recorde
     Booking.objects.filter(pk=second.pk).update(state=State.COMPLETED)
     data = {"action": "cancel_selected", "_selected_action": [first.pk, second.pk]}
     page = boss.post(reverse("admin:scheduling_booking_changelist"), data, follow=True).content.decode()
-    assert "1 cancelled, 1 left as they are (Two: completed)" in page
+    assert "1 cancelled, 1 unchanged (Two: completed)" in page
 
 
 @pytest.mark.parametrize(

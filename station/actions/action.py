@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
 from station import audit
 from station.actions.outcome import Outcome, Refusal, Result, refused
@@ -31,7 +31,7 @@ class Action:
     permissions: tuple[str, ...]  # all are required, checked for the object
     states: Collection[str] = ()  # in which it is possible; empty: in all
     when: Callable[[Any], bool] | None = None  # another condition
-    otherwise: str = ""  # the reason if `when` is False: "already paused"; empty: its state
+    otherwise: str | Callable[[Any], str] = ""  # the reason if `when` is False: "already paused"; empty: its state
     makes_target: bool = False  # the outcome's target is new; the audit entry is about the target
 
     def may(self, user: Any, row: Any = None) -> bool:
@@ -47,7 +47,7 @@ class Action:
         try:
             outcome = self._attempt(row, by=by, now=now or database_now(), **values)
         except Exception as error:  # recorded as failed, then raised: nothing is swallowed
-            with suppress(DatabaseError):  # the database may be what failed
+            with suppress(DatabaseError, InterfaceError):  # the database may be what failed
                 audit.record(by, self.name, row, result=Result.FAILED, note=redact(f"{type(error).__name__}: {error}"))
             raise
         self._record(row, outcome, by, before)
@@ -55,7 +55,8 @@ class Action:
 
     def _attempt(self, row: Any, **how: Any) -> Outcome:
         if not self.is_possible(row):
-            word = self.otherwise or getattr(row, "state_word", "not in a state that allows this")
+            given = self.otherwise(row) if callable(self.otherwise) else self.otherwise
+            word = given or getattr(row, "state_word", "not in a state that allows this")
             return refused(f"{row} is {word}.", reason=word)
         try:
             return self.act(row, **how)

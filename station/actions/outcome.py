@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
 
 from station.models import AuditEntry
@@ -46,7 +47,10 @@ def nothing(text: str, **more: Any) -> Outcome:
 
 def changed_meanwhile(row: Any) -> Outcome:
     """Someone else was faster: `move()` or another compare-and-set changed no row."""
-    row.refresh_from_db()
+    try:
+        row.refresh_from_db()
+    except ObjectDoesNotExist:
+        return nothing(f"Nothing was done: {row} has just been deleted.", reason="just deleted")
     word = getattr(row, "state_word", "")
     return nothing(
         f"Nothing was done: {row} has just been changed by someone else" + (f" and is {word}." if word else "."),

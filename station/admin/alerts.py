@@ -12,10 +12,11 @@ from unfold.widgets import UnfoldAdminPasswordWidget
 
 from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter
 from station.admin.buttons import BulkAction, Operated
+from station.admin.search import WordSearch
 from station.alerts.controls import acknowledge, resolve
 from station.badges import badge, outcome_badge
 from station.models import Alert, AlertDelivery, AlertEvent, AlertRoute
-from station.models.alert import Severity
+from station.models.alert import ALERT_WORDS, Severity
 from station.sealing import seal
 
 SEVERITY_COLOURS = {Severity.NOTICE: "blue", Severity.WARNING: "amber", Severity.CRITICAL: "red"}
@@ -30,7 +31,7 @@ class DeliveryInline(ReadOnlyRights, TabularInline):
     extra = 0
     max_num = 0
     hide_title = True
-    fields = ["route", "what", "outcome_shown", "attempts", "sent_at", "next_attempt_at", "last_error"]
+    fields = ["route", "what", "outcome_shown", "is_digest", "attempts", "sent_at", "next_attempt_at", "last_error"]
     readonly_fields = fields
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -42,12 +43,14 @@ class DeliveryInline(ReadOnlyRights, TabularInline):
 
 
 @admin.register(Alert)
-class AlertAdmin(Operated, ReadOnlyRights, MachineAdmin):
-    list_display = ["state_shown", "severity_shown", "title", "project", "raised_at", "last_seen_at", "times_seen"]
+class AlertAdmin(WordSearch, Operated, ReadOnlyRights, MachineAdmin):
+    list_display = ["state_shown", "severity_shown", "title", "project", "raised_at", "last_seen_at"]
+    list_display += ["times_seen", "times_returned"]
     list_filter = ["state", "severity", ("project", VisibleFilter)]
-    search_fields = ["title", "text", "key"]
+    list_select_related = ["project"]
+    search_words = ALERT_WORDS
     fields = ["state_shown", "severity_shown", "title", "text", "subject", "project"]
-    fields += ["raised_at", "last_seen_at", "times_seen", "key"]
+    fields += ["raised_at", "last_seen_at", "times_seen", "times_returned", "key"]
     readonly_fields = fields
     inlines = [AlertEventInline, DeliveryInline]
     bulk_actions = [BulkAction(acknowledge, "acknowledged"), BulkAction(resolve, "resolved")]
@@ -75,6 +78,7 @@ class AlertRouteAdmin(StationAdmin):
     form = RouteForm
     list_display = ["name", "channel", "target", "min_severity", "project", "is_active"]
     list_filter = ["channel", "is_active"]
+    list_select_related = ["project"]
 
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
         if form.cleaned_data.get("signing_secret"):

@@ -3,9 +3,11 @@
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import models
 from django.forms import BaseInlineFormSet, ModelForm
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
@@ -38,7 +40,7 @@ class ProjectRights:
     def _may(self, request: HttpRequest, verb: str, obj: Any) -> bool:
         permission = f"{self.opts.app_label}.{verb}_{self.opts.model_name}"
         if obj is not None and not isinstance(obj, models.Model):  # unfold passes the id
-            obj = self.model._base_manager.filter(pk=obj).first()
+            obj = find(self.model._base_manager.all(), obj)
         if obj is not None and not isinstance(obj, self.model):  # for an inline, Django passes the parent
             return bool(request.user.has_perm(permission))
         return bool(request.user.has_perm(permission, obj))
@@ -61,7 +63,7 @@ class Audited:
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
         stored = self.model._base_manager.filter(pk=obj.pk).first() if change else None
-        super().save_model(request, obj, form, change)  # type: ignore[misc]
+        self.save_row(request, obj, form, change)
         sealed_changed = stored is not None and any(
             field.value_from_object(stored) != field.value_from_object(obj)
             for field in obj._meta.concrete_fields
@@ -75,6 +77,9 @@ class Audited:
             after=audit.values_of(obj),
             sealed_changed=sealed_changed,
         )
+
+    def save_row(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
+        super().save_model(request, obj, form, change)  # type: ignore[misc]
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         audit.record(who(request), "delete", obj, before=audit.values_of(obj))
@@ -90,12 +95,20 @@ class StationAdmin(Audited, ProjectRights, ModelAdmin):
     """The base of every admin page of Airlock."""
 
     list_fullwidth = True
+    list_per_page = 50
     warn_unsaved_form = True
     compressed_fields = True
+    empty_value_display = "–"
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
         permission = f"{self.opts.app_label}.view_{self.opts.model_name}"
         return only_visible(super().get_queryset(request), request.user, permission)
+
+    @admin.display(description="")  # unfold draws the box in the heading itself
+    def action_checkbox(self, obj: models.Model) -> SafeString:
+        """As Django draws it. unfold's own carries 24 classes in each row."""
+        box = '<input type="checkbox" name="{}" value="{}" class="action-select airlock-check" aria-label="Select {}">'
+        return format_html(box, ACTION_CHECKBOX_NAME, obj.pk, obj)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Offer only objects the user may use; the form refuses all others."""
@@ -111,6 +124,19 @@ class StationAdmin(Audited, ProjectRights, ModelAdmin):
 
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponseRedirect:
         raise Http404(f"There is no such {opts.verbose_name}.")
+
+    def get_inlines(self, request: HttpRequest, obj: Any) -> list[Any]:
+        """A new row has no history."""
+        inlines: list[Any] = super().get_inlines(request, obj)
+        return [each for each in inlines if obj is not None or not issubclass(each, EventInline)]
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Where no field can be changed, there is nothing to save: the buttons at the top are all there is."""
+        tables = context["inline_admin_formsets"]
+        if not context["adminform"].form.fields and not any(each.has_change_permission for each in tables):
+            hidden = ("show_save", "show_save_and_continue", "show_save_and_add_another")
+            context |= dict.fromkeys(hidden, False)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def save_formset(self, request: HttpRequest, form: ModelForm, formset: BaseInlineFormSet, change: bool) -> None:
         super().save_formset(request, form, formset, change)
@@ -151,6 +177,7 @@ class MachineAdmin(StationAdmin):
 class EventInline(ReadOnlyRights, TabularInline):
     """The history of state changes on a machine's page. Subclasses name the event model."""
 
+    empty_value_display = "–"
     fields = ["at", "arrow", "by", "note"]
     readonly_fields = fields
     ordering = ["-at", "-id"]
@@ -176,6 +203,14 @@ def named(formset: Any) -> Any:
         if inner is not None:
             inner.attrs.setdefault("aria-label", str(field.label))
     return formset
+
+
+def find(rows: models.QuerySet[Any], object_id: Any) -> Any:
+    """The row with this ID from an address; None if there is none, or if it cannot be an ID."""
+    try:
+        return rows.filter(pk=object_id).first()
+    except (TypeError, ValueError):
+        return None
 
 
 def who(request: HttpRequest) -> str:

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import models
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -23,7 +22,7 @@ from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
 
 from station.actions import Action, Outcome
-from station.admin.base import dialog, redirect_after_dialog, who
+from station.admin.base import dialog, find, redirect_after_dialog, who
 
 SHOWN_REASONS = 5
 NO_PERMISSION = "you don't have permission"
@@ -102,7 +101,7 @@ class Operated:
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """Show only buttons that would work now."""
         found = super().get_actions_detail(request, object_id)  # type: ignore[misc]
-        row = self.get_queryset(request).filter(pk=object_id).first()  # type: ignore[attr-defined]
+        row = find(self.get_queryset(request), object_id)  # type: ignore[attr-defined]
         shown = {
             f"{self.opts.app_label}_{self.opts.model_name}_{button.method_name}": row is not None
             and button.action.may(request.user, row)
@@ -118,7 +117,9 @@ class Operated:
 
     def pressed_on(self, request: HttpRequest, button: Button, object_id: Any) -> Any:
         """The row it was pressed on: 404 if the user may not see it, 403 if the user may not do this."""
-        row = get_object_or_404(self.get_queryset(request), pk=object_id)  # type: ignore[attr-defined]
+        row = find(self.get_queryset(request), object_id)  # type: ignore[attr-defined]
+        if row is None:
+            raise Http404(f"There is no such {self.opts.verbose_name}.")
         if not button.action.may(request.user, row):
             raise PermissionDenied
         return row
@@ -172,9 +173,15 @@ def report(request: HttpRequest, rows: Iterable[Any], bulk: BulkAction) -> None:
         else:
             (odd if outcome.is_done else left).append(f"{row}: {outcome.reason or outcome.text}")
     words = [f"{good} {bulk.done}"]
-    words += [f"{len(odd)} to check ({'; '.join(odd[:SHOWN_REASONS])})"] if odd else []
-    words += [f"{len(left)} {bulk.left} ({'; '.join(left[:SHOWN_REASONS])})"] if left else []
+    words += [f"{len(odd)} to check ({_first(odd)})"] if odd else []
+    words += [f"{len(left)} {bulk.left} ({_first(left)})"] if left else []
     messages.add_message(request, messages.WARNING if left or odd else messages.SUCCESS, ", ".join(words))
+
+
+def _first(reasons: list[str]) -> str:
+    """The first few, and how many more there are."""
+    more = len(reasons) - SHOWN_REASONS
+    return "; ".join(reasons[:SHOWN_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _press(button: Button, *, is_in_list: bool) -> Any:

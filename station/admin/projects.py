@@ -10,8 +10,10 @@ from unfold.admin import TabularInline
 from unfold.decorators import display
 
 from station.admin.base import ReadOnlyAdmin, StationAdmin, VisibleFilter
+from station.admin.search import WordSearch
 from station.badges import outcome_badge
 from station.models import AuditEntry, Membership, Project
+from station.models.audit import AUDIT_WORDS
 from station.rights import Role
 
 
@@ -36,10 +38,11 @@ class ProjectAdmin(StationAdmin):
 
 
 @admin.register(AuditEntry)
-class AuditEntryAdmin(ReadOnlyAdmin):
+class AuditEntryAdmin(WordSearch, ReadOnlyAdmin):
     list_display = ["at", "who", "what", "result_shown", "subject_name", "project", "note"]
     list_filter = ["result", "what", ("project", VisibleFilter)]
-    search_fields = ["who", "subject_name", "note"]
+    list_select_related = ["project"]
+    search_words = AUDIT_WORDS
     date_hierarchy = "at"
 
     @display(description="Result", ordering="result")

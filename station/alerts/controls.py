@@ -10,7 +10,7 @@ ACKNOWLEDGE = "station.acknowledge_alert"
 State = Alert.State
 
 
-@action("acknowledge", "Acknowledge", permission=ACKNOWLEDGE, when=lambda alert: alert.may_move(State.ACKNOWLEDGED))
+@action("acknowledge", "Acknowledge", permission=ACKNOWLEDGE, when=lambda alert: alert.state == State.OPEN)
 def acknowledge(alert: Alert, *, now: datetime, by: str) -> Outcome:
     if not raising.acknowledge(alert, now=now, by=by):
         return changed_meanwhile(alert)

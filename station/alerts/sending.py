@@ -13,6 +13,7 @@ from django.core.mail import send_mail
 from django.db import connections
 from django.db.models import Min
 
+from station.alerts import mail_limit
 from station.clock import database_now, house_time
 from station.leader_term import Term
 from station.models import AlertDelivery, AlertRoute
@@ -64,7 +65,43 @@ def _send_and_close() -> None:
 def send_due(now: datetime) -> int:
     """Try each due message once, oldest first; returns how many were sent."""
     due = AlertDelivery.objects.due(now).order_by("id").select_related("alert", "route", "alert__project")
-    return sum(send(delivery, database_now()) for delivery in due[:BATCH])
+    sent, full = 0, set()
+    for delivery in due[:BATCH]:
+        if delivery.route_id in full:
+            continue  # sent in the digest, or waits for it
+        if mail_limit.may_send_alone(delivery.route, now):
+            sent += send(delivery, database_now())
+        else:
+            full.add(delivery.route_id)
+            sent += _send_digest(delivery.route, now)
+    return sent
+
+
+def _send_digest(route: AlertRoute, now: datetime) -> int:
+    """Send all due messages of a route that has reached its limit in one mail, or leave them until the next digest."""
+    held = mail_limit.hold_for_digest(route, now, LEASE)
+    if not held:
+        return 0
+    title, body = mail_limit.digest(held)
+    try:
+        send_mail(title, body, settings.DEFAULT_FROM_EMAIL, [route.target])
+    except (OSError, smtplib.SMTPException) as error:
+        for delivery in held:
+            _note_failure(delivery, redact(str(error) or type(error).__name__))
+        return 0
+    _note_sent([delivery.pk for delivery in held], is_digest=True)
+    logger.info("Digest of alerts sent. messages=%s route=%s", len(held), route.name)
+    return len(held)
+
+
+def _note_sent(pks: list[int], *, is_digest: bool = False) -> None:
+    AlertDelivery.objects.filter(pk__in=pks).update(
+        outcome=AlertDelivery.Outcome.SENT,
+        sent_at=database_now(),
+        next_attempt_at=None,
+        last_error="",
+        is_digest=is_digest,
+    )
 
 
 def send(delivery: AlertDelivery, now: datetime) -> bool:
@@ -82,9 +119,7 @@ def send(delivery: AlertDelivery, now: datetime) -> bool:
             logger.exception("An alert message failed unexpectedly. delivery=%s", delivery.pk)
         _note_failure(delivery, redact(str(error) or type(error).__name__))
         return False
-    AlertDelivery.objects.filter(pk=delivery.pk).update(
-        outcome=AlertDelivery.Outcome.SENT, sent_at=database_now(), next_attempt_at=None, last_error=""
-    )
+    _note_sent([delivery.pk])
     logger.info("Alert sent. alert=%s route=%s", delivery.alert_id, delivery.route.name)
     return True
 
@@ -106,6 +141,8 @@ def _transmit(delivery: AlertDelivery) -> None:
     if route.channel == AlertRoute.Channel.MAIL:
         seen = "once" if alert.times_seen == 1 else f"{alert.times_seen} times"
         lines = [alert.text, "", f"Raised {house_time(alert.raised_at)}, seen {seen}."]
+        if alert.times_returned:
+            lines.append(mail_limit.returns(alert))
         title = " ".join(f"[Airlock] {delivery.what}: {alert.title}".split())
         send_mail(title, "\n".join(lines), settings.DEFAULT_FROM_EMAIL, [route.target])
         return
@@ -120,9 +157,11 @@ def _transmit(delivery: AlertDelivery) -> None:
             "project": alert.project.slug if alert.project else None,
             "raised_at": alert.raised_at.isoformat(),
             "times_seen": alert.times_seen,
+            "times_returned": alert.times_returned,
         }
     ).encode()
-    headers = {"Content-Type": "application/json", "Idempotency-Key": f"{alert.pk}-{delivery.what}-{route.pk}"}
+    key = f"{alert.pk}-{delivery.what}-{route.pk}" + (f"-{delivery.round}" if delivery.round else "")
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key}
     secret = unseal(route.secret_sealed).get("signing", "")
     if secret:
         headers["X-Airlock-Signature"] = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()

@@ -1,32 +1,34 @@
 """Database sessions outside Django, which are not shared and not closed between requests."""
 
 import psycopg
+from django.conf import settings
 from django.db import connection as django_connection
+
+from station.database.roles import session_options
+
+# Parameters of get_connection_params that are Django's, not libpq's.
+DJANGO_ONLY = {"cursor_factory", "context", "prepare_threshold"}
 
 
 class PoolingRefused(Exception):
     """The connection goes through a pooler that gives it to other clients between transactions."""
 
 
-def connect(name: str) -> "psycopg.Connection[tuple[object, ...]]":
-    """Open a session with Django's connection parameters."""
+def connect(name: str, role: str) -> "psycopg.Connection[tuple[object, ...]]":
+    """Open a session with every libpq parameter of Django's connection, and the limits of the role."""
     params = django_connection.get_connection_params()
-    keep = {"dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "service"}
-    keep |= {"connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"}
-    chosen = {key: value for key, value in params.items() if key in keep}
-    connection = psycopg.connect(**chosen, autocommit=True, application_name=name)
-    # Keepalives on the server's side too: it drops a client whose machine is gone.
-    connection.execute("SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2")
-    return connection
+    chosen = {key: value for key, value in params.items() if key not in DJANGO_ONLY}
+    chosen |= {"options": session_options(role, settings.DATABASE_OPTIONS), "application_name": name}
+    return psycopg.connect(**chosen, autocommit=True)
 
 
-def refuse_pooling(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+def refuse_pooling(connection: "psycopg.Connection[tuple[object, ...]]", role: str) -> None:
     """Raise PoolingRefused behind a pooler in transaction mode, where session locks and LISTEN silently do nothing.
 
     Two clients of such a pooler share a backend, or one changes its backend while the other is in a transaction.
     """
     first = connection.execute("SELECT pg_backend_pid()").fetchone()
-    with connect("airlock pooling check") as other, other.transaction():
+    with connect("airlock pooling check", role) as other, other.transaction():
         others = other.execute("SELECT pg_backend_pid()").fetchone()
         second = connection.execute("SELECT pg_backend_pid()").fetchone()
     if first != second or first == others:

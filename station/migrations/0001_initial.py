@@ -1,5 +1,7 @@
 """The tables of station, as of release 0.1.0."""
 
+import station.database.words
+import django.contrib.postgres.indexes
 import django.core.serializers.json
 import django.db.models.deletion
 import django.utils.timezone
@@ -33,6 +35,7 @@ class Migration(migrations.Migration):
                 ('raised_at', models.DateTimeField()),
                 ('last_seen_at', models.DateTimeField()),
                 ('times_seen', models.PositiveIntegerField(default=1)),
+                ('times_returned', models.PositiveIntegerField(default=0)),
             ],
             options={
                 'ordering': ['-raised_at', '-id'],
@@ -86,6 +89,18 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='AdmittedMachine',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('digest', models.CharField(editable=False, max_length=64, unique=True)),
+                ('name', models.CharField(max_length=300)),
+                ('admitted_at', models.DateTimeField()),
+            ],
+            options={
+                'ordering': ['admitted_at'],
+            },
+        ),
+        migrations.CreateModel(
             name='Installation',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -122,6 +137,8 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('what', models.CharField(max_length=12)),
+                ('round', models.PositiveIntegerField(default=0)),
+                ('is_digest', models.BooleanField(default=False)),
                 ('outcome', models.CharField(choices=[('pending', 'Pending'), ('sent', 'Sent'), ('failed', 'failed, will retry'), ('given_up', 'given up')], default='pending', max_length=10)),
                 ('attempts', models.PositiveSmallIntegerField(default=0)),
                 ('next_attempt_at', models.DateTimeField(null=True)),
@@ -133,8 +150,8 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'alert deliveries',
                 'ordering': ['-id'],
-                'indexes': [models.Index(condition=models.Q(('outcome__in', ['pending', 'failed'])), fields=['next_attempt_at'], name='delivery_due')],
-                'constraints': [models.UniqueConstraint(fields=('alert', 'route', 'what'), name='delivery_once_per_step')],
+                'indexes': [models.Index(condition=models.Q(('outcome__in', ['pending', 'failed'])), fields=['next_attempt_at'], name='delivery_due'), models.Index(condition=models.Q(('outcome', 'sent')), fields=['route', 'sent_at'], name='delivery_sent')],
+                'constraints': [models.UniqueConstraint(fields=('alert', 'route', 'what', 'round'), name='delivery_once_per_step')],
             },
         ),
         migrations.CreateModel(
@@ -171,8 +188,20 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(fields=['subject', '-at'], name='audit_of_subject')],
             },
         ),
+        migrations.AddIndex(
+            model_name='alert',
+            index=models.Index(fields=['key', '-raised_at'], name='alert_by_key', opclasses=['varchar_pattern_ops', 'timestamptz_ops']),
+        ),
         migrations.AddConstraint(
             model_name='alert',
             constraint=models.UniqueConstraint(condition=models.Q(('state', 'resolved'), _negated=True), fields=('key',), name='alert_once_while_unresolved'),
+        ),
+        migrations.AddIndex(
+            model_name='auditentry',
+            index=django.contrib.postgres.indexes.GinIndex(station.database.words.Words('who', 'subject_name', 'note'), name='audit_words'),
+        ),
+        migrations.AddIndex(
+            model_name='alert',
+            index=django.contrib.postgres.indexes.GinIndex(station.database.words.Words('title', 'text', 'key'), name='alert_words'),
         ),
     ]

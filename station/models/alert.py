@@ -3,10 +3,15 @@
 from datetime import datetime
 from typing import ClassVar
 
+from django.contrib.postgres.indexes import GinIndex
 from django.core.validators import validate_email
 from django.db import models
 
+from station.database.words import Words
 from station.states import Event, Machine
+
+# What the search box of the list finds.
+ALERT_WORDS = Words("title", "text", "key")
 
 
 class Severity(models.IntegerChoices):
@@ -26,8 +31,10 @@ class Alert(Machine):
     MOVES = {
         State.OPEN: {State.ACKNOWLEDGED, State.RESOLVED},
         State.ACKNOWLEDGED: {State.RESOLVED},
-        State.RESOLVED: set(),
+        State.RESOLVED: {State.OPEN, State.ACKNOWLEDGED},
     }
+    # It may come back soon after (see station.alerts.raising).
+    OVER = (State.RESOLVED,)
     COLOURS = {State.OPEN: "red", State.ACKNOWLEDGED: "amber", State.RESOLVED: "grey"}
 
     key = models.CharField(max_length=120)
@@ -39,6 +46,8 @@ class Alert(Machine):
     raised_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
     times_seen = models.PositiveIntegerField(default=1)
+    # How often it came back soon after it was resolved.
+    times_returned = models.PositiveIntegerField(default=0)
 
     class Meta:
         ordering = ["-raised_at", "-id"]
@@ -48,6 +57,14 @@ class Alert(Machine):
             models.UniqueConstraint(
                 fields=["key"], condition=~models.Q(state="resolved"), name="alert_once_while_unresolved"
             )
+        ]
+        indexes = [
+            # The search box of the list: words by their beginnings.
+            GinIndex(ALERT_WORDS, name="alert_words"),
+            # Raising: was the same alert, or another one of the same cause (a prefix of the key), raised recently?
+            models.Index(
+                fields=["key", "-raised_at"], opclasses=["varchar_pattern_ops", "timestamptz_ops"], name="alert_by_key"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -118,7 +135,11 @@ class AlertDelivery(models.Model):
 
     alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="deliveries")
     route = models.ForeignKey(AlertRoute, on_delete=models.CASCADE, related_name="deliveries")
-    what = models.CharField(max_length=12)  # raised, escalated, resolved
+    what = models.CharField(max_length=12)  # raised, escalated, resolved, returned
+    # The alert's times_returned when the message was queued.
+    round = models.PositiveIntegerField(default=0)
+    # Sent in one mail with others, because the route had reached its limit (see station.alerts.mail_limit).
+    is_digest = models.BooleanField(default=False)
     outcome = models.CharField(max_length=10, choices=Outcome.choices, default=Outcome.PENDING)
     attempts = models.PositiveSmallIntegerField(default=0)
     next_attempt_at = models.DateTimeField(null=True)
@@ -131,8 +152,8 @@ class AlertDelivery(models.Model):
         ordering = ["-id"]
         verbose_name_plural = "alert deliveries"
         constraints = [
-            # One message per alert, route and event (raised, escalated, resolved).
-            models.UniqueConstraint(fields=["alert", "route", "what"], name="delivery_once_per_step")
+            # One message per alert, route and event (raised, escalated, resolved), each time the alert comes back.
+            models.UniqueConstraint(fields=["alert", "route", "what", "round"], name="delivery_once_per_step")
         ]
         indexes = [
             # The sending step queries only the messages that are due.
@@ -140,7 +161,9 @@ class AlertDelivery(models.Model):
                 fields=["next_attempt_at"],
                 condition=models.Q(outcome__in=["pending", "failed"]),
                 name="delivery_due",
-            )
+            ),
+            # The limit of mails per hour counts those sent recently.
+            models.Index(fields=["route", "sent_at"], condition=models.Q(outcome="sent"), name="delivery_sent"),
         ]
 
     def __str__(self) -> str:

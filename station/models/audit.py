@@ -3,8 +3,14 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
+from django.contrib.postgres.indexes import GinIndex
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
+
+from station.database.words import Words
+
+# What the search box of the list finds.
+AUDIT_WORDS = Words("who", "subject_name", "note")
 
 
 class AuditEntry(models.Model):
@@ -38,8 +44,10 @@ class AuditEntry(models.Model):
         ordering = ["-at", "-id"]
         verbose_name_plural = "audit entries"
         indexes = [
+            # The search box of the list: words by their beginnings.
+            GinIndex(AUDIT_WORDS, name="audit_words"),
             # The history of one object, newest first.
-            models.Index(fields=["subject", "-at"], name="audit_of_subject")
+            models.Index(fields=["subject", "-at"], name="audit_of_subject"),
         ]
 
     def __str__(self) -> str:

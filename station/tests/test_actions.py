@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.management.base import CommandError
+from django.db import InterfaceError
 from django.utils import timezone
 
 from station.actions import Outcome, Refusal, action, changed_meanwhile, done, nothing
@@ -76,6 +77,27 @@ def test_an_act_that_breaks_is_on_record_as_failed(alert: Alert) -> None:
 
     entry = AuditEntry.objects.get()
     assert (entry.result, entry.note) == ("failed", "RuntimeError: the finger hurts")
+
+
+def test_an_act_that_loses_the_database_raises_what_happened(alert: Alert, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a connection no audit entry can be written; that error must not replace the first one."""
+
+    def lost(*args: Any, **kwargs: Any) -> None:
+        raise InterfaceError("connection already closed")
+
+    monkeypatch.setattr("station.audit.record", lost)
+    with pytest.raises(RuntimeError, match="the finger hurts"):
+        poke(alert, by="anna", how="break")
+
+
+def test_a_row_that_was_deleted_meanwhile_is_on_record_as_such(alert: Alert) -> None:
+    Alert.objects.filter(pk=alert.pk).delete()
+
+    outcome = poke(alert, by="anna", how="lose")
+
+    assert (outcome.result, outcome.reason) == ("nothing", "just deleted")
+    assert outcome.text == "Nothing was done: Fire in studio A has just been deleted."
+    assert AuditEntry.objects.get().result == "nothing"
 
 
 def test_rights_are_asked_with_the_object(alert: Alert, project: Project, make_member: Any) -> None:

@@ -77,10 +77,11 @@ def test_raising_twice_is_one_alert_seen_twice() -> None:
     assert Alert.objects.get().title == "Fire in studio A and B"
 
 
-def test_a_resolved_problem_that_returns_is_a_new_alert() -> None:
-    raised()
-    assert resolve_alert("fire", now=timezone.now())
-    assert resolve_alert("fire", now=timezone.now()) is False
+def test_a_resolved_problem_that_returns_later_is_a_new_alert() -> None:
+    earlier = timezone.now() - timedelta(minutes=16)
+    raise_alert("fire", "Fire in studio A", now=earlier)
+    assert resolve_alert("fire", now=earlier)
+    assert resolve_alert("fire", now=earlier) is False
     raised()
 
     assert list(Alert.objects.order_by("id").values_list("state", flat=True)) == ["resolved", "open"]

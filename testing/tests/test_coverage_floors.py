@@ -1,4 +1,4 @@
-"""Tests of the comparison of coverage with its floors."""
+"""The coverage of each app is compared with its floor."""
 
 from testing.coverage_floors import percent_by_app, shortfalls
 
@@ -7,7 +7,7 @@ def file(covered: int, lines: int) -> dict[str, dict[str, int]]:
     return {"summary": {"covered_lines": covered, "num_statements": lines}}
 
 
-def test_lines_are_added_up_for_each_app() -> None:
+def test_coverage_is_added_up_for_each_app() -> None:
     files = {"jobs/a.py": file(10, 10), "jobs/runs/b.py": file(5, 10), "nodes/c.py": file(0, 4)}
     assert percent_by_app({"files": files}) == {"jobs": 75.0, "nodes": 0.0}
 

@@ -6,6 +6,7 @@ from testing.environment import is_slow
 from testing.house_checks import (
     File,
     Rules,
+    check_claims,
     check_documents,
     check_requirements,
     check_sizes,
@@ -23,7 +24,7 @@ DOCUMENT = """
 LONG_FUNCTION = "def long():\n" + "    a = 1\n" * 45
 
 
-def test_requirements_that_are_named_and_planned_pass() -> None:
+def test_requirements_that_a_test_names_or_that_are_planned_pass() -> None:
     assert not list(check_requirements([File("jobs/tests/test_a.py", '"""R-01"""')], DOCUMENT))
 
 
@@ -31,7 +32,7 @@ def test_requirements_that_are_named_and_planned_pass() -> None:
     ("named", "word"),
     [("R-01 and R-99", "names R-99"), ("nothing", "no test names R-01"), ("R-01, R-22", "R-22 is marked as planned")],
 )
-def test_requirements_that_do_not_fit_the_tests_are_found(named: str, word: str) -> None:
+def test_requirements_that_do_not_match_the_tests_are_found(named: str, word: str) -> None:
     [found] = check_requirements([File("jobs/tests/test_a.py", f'"""{named}"""')], DOCUMENT)
     assert word in found
 
@@ -41,7 +42,7 @@ def test_a_requirement_that_is_listed_twice_is_found() -> None:
     assert any("R-01 is listed twice" in each for each in found)
 
 
-def test_a_requirement_named_outside_of_tests_is_no_proof() -> None:
+def test_a_requirement_named_only_outside_tests_is_found() -> None:
     [found] = check_requirements([File("jobs/models.py", '"""R-01"""')], DOCUMENT)
     assert "no test names R-01" in found
 
@@ -66,17 +67,17 @@ def test_long_modules_and_functions_with_a_reason_pass() -> None:
     assert not list(check_sizes(files, rules))
 
 
-def test_a_size_exception_without_need_is_found() -> None:
+def test_a_size_exception_that_is_not_needed_is_found() -> None:
     rules = Rules(modules={"a/short.py": "was long"}, functions={"a/short.py:gone": "was long"})
     assert len(list(check_sizes([File("a/short.py", "a = 1\n")], rules))) == 2
 
 
-def test_functions_of_tests_may_be_long_their_modules_not() -> None:
+def test_test_functions_may_be_long_but_test_modules_may_not() -> None:
     assert not list(check_sizes([File("a/tests/test_a.py", LONG_FUNCTION)], Rules()))
     assert list(check_sizes([File("a/tests/test_a.py", "a = 1\n" * 301)], Rules()))
 
 
-def test_long_lines_of_documents_are_found() -> None:
+def test_long_lines_in_documents_are_found() -> None:
     long = "word " * 30
     [found] = check_documents([File("docs/a.md", f"short\n{long}\n")], Rules())
     assert found.startswith("docs/a.md:2: 150")
@@ -88,7 +89,7 @@ def test_tables_code_and_addresses_may_be_long() -> None:
     assert not list(check_documents([File("docs/a.md", text)], Rules()))
 
 
-def test_a_document_exception_without_need_is_found() -> None:
+def test_a_document_exception_that_is_not_needed_is_found() -> None:
     assert list(check_documents([File("docs/a.md", "short\n")], Rules(documents={"docs/a.md": "old"})))
 
 
@@ -106,7 +107,7 @@ def test_phrases_to_avoid_are_found(file: File) -> None:
     assert "Write: " in found
 
 
-def test_phrases_in_names_tests_and_with_a_reason_pass() -> None:
+def test_phrases_in_names_in_tests_or_with_a_reason_pass() -> None:
     files = [
         File("a/b.py", "in_words = strikes\n"),
         File("a/tests/test_b.py", '"""in words"""\n'),
@@ -115,7 +116,7 @@ def test_phrases_in_names_tests_and_with_a_reason_pass() -> None:
     assert not list(check_wording(files, Rules(wording={"docs/a.md: in words": "a quotation"})))
 
 
-def test_a_wording_exception_without_need_is_found() -> None:
+def test_a_wording_exception_that_is_not_needed_is_found() -> None:
     assert list(check_wording([File("docs/a.md", "fine")], Rules(wording={"docs/a.md: in words": "a quotation"})))
 
 
@@ -142,5 +143,15 @@ def test_rules_are_read_from_pyproject() -> None:
     ("markers", "fixtures", "slow"),
     [({"docker"}, set(), True), (set(), {"scheduler"}, True), ({"database"}, {"db"}, False)],
 )
-def test_quick_leaves_out_what_starts_processes(markers: set[str], fixtures: set[str], slow: bool) -> None:
+def test_tests_that_start_processes_are_slow(markers: set[str], fixtures: set[str], slow: bool) -> None:
     assert is_slow(markers, fixtures) is slow
+
+
+CLAIMING = "def test_it_ends_within_2_seconds():\n    pass\n"
+
+
+@pytest.mark.parametrize("mark", ["@pytest.mark.alone\n", "pytestmark = [pytest.mark.crash, pytest.mark.alone]\n"])
+def test_a_claim_in_seconds_belongs_to_the_tests_that_run_alone(mark: str) -> None:
+    assert not list(check_claims([File("a/tests/test_a.py", mark + CLAIMING)]))
+    [found] = check_claims([File("a/tests/test_a.py", CLAIMING)])
+    assert "claims seconds" in found

@@ -1,11 +1,14 @@
 """Parts and gaps of one recording, stored beside its files so that the next media worker can continue."""
 
 import os
+import tempfile
 import threading
+import time
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
+from worker.process.station_clock import clock
 from worker.wire import codec
 from worker.wire.parts_and_gaps import (
     NO_SIGNAL,
@@ -22,7 +25,17 @@ SUFFIXES = {"mpegts": ".ts", "fmp4": ".mp4"}
 
 
 def now_in_milliseconds() -> datetime:
-    return to_milliseconds(datetime.now(UTC))
+    return to_milliseconds(clock.moment())
+
+
+def _seconds_since_write(path: Path) -> float:
+    """By the clock of the file system, which may be another machine's."""
+    try:
+        with tempfile.TemporaryFile(dir=path.parent) as new:
+            now = os.fstat(new.fileno()).st_mtime
+    except OSError:  # a full disk
+        now = time.time()
+    return max(0.0, now - path.stat().st_mtime)
 
 
 @dataclass
@@ -67,7 +80,7 @@ class Journal:
             path.unlink(missing_ok=True)
             return
         found = path.stat()
-        last = datetime.fromtimestamp(found.st_mtime, UTC)
+        last = clock.moment() - timedelta(seconds=_seconds_since_write(path))
         part.bytes, part.end_reason, part.ended_at = found.st_size, WORKER_DIED, to_milliseconds(last)
         part.first_frame_at = first = part.first_frame_at or part.started_at or to_milliseconds(last)
         part.seconds = round(max(part.seconds, (last - first).total_seconds()), 3)
@@ -121,6 +134,15 @@ class Journal:
         bounds = [part.started_at, *earlier] if part.started_at else earlier
         part.first_frame_at = to_milliseconds(max([moment, *bounds]))
 
+    def move_open_parts(self, seconds: float) -> None:
+        """The clock was corrected by `seconds`: so are the times of the part that is being written."""
+        moved = timedelta(seconds=seconds)
+        with self._measuring:
+            for part in self.parts:
+                if part.ended_at is None:
+                    part.started_at = part.started_at and to_milliseconds(part.started_at + moved)
+                    part.first_frame_at = part.first_frame_at and to_milliseconds(part.first_frame_at + moved)
+
     @property
     def gaps(self) -> list[Gap]:
         """Gaps within and between parts, in order of time."""
@@ -140,14 +162,14 @@ class Journal:
             if part.ended_at:
                 return
             if age_seconds is not None and part.first_frame_at:
-                self._place(part, datetime.now(UTC) - timedelta(seconds=age_seconds))
+                self._place(part, clock.moment() - timedelta(seconds=age_seconds))
             self._measure(part, frames, seconds)
 
     def _measure(self, part: Part, frames: int, seconds: float) -> None:
         part.frames, part.seconds = frames, round(seconds, 3)
         if part.first_frame_at:
             # ffmpeg may have read ahead: a frame cannot have been recorded later than now.
-            last = min(part.first_frame_at + timedelta(seconds=seconds), datetime.now(UTC))
+            last = min(part.first_frame_at + timedelta(seconds=seconds), clock.moment())
             part.last_frame_at = to_milliseconds(last)
         try:
             part.bytes = (self.folder / part.file).stat().st_size

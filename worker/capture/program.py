@@ -10,7 +10,7 @@ from worker.media.ffmpeg import find_binary
 from worker.process import exits
 from worker.process.config_line import ConfigError, media_folder, parse_line, read_line
 from worker.process.http_server import Post, Server
-from worker.wire.commands import End, Stop
+from worker.wire.commands import End, SetClock, Stop
 from worker.wire.configuration import CaptureConfig
 from worker.wire.status import final_line
 
@@ -40,12 +40,9 @@ def run() -> int:
     signal.signal(signal.SIGINT, lambda *_: capture.ask_to_stop())
     try:
         gets = {"/status": lambda query: capture.status(int(query.get("parts_after", 0)))}
-        server = Server(
-            handover.control,
-            gets,
-            [Post(End, capture.take_end), Post(Stop, lambda command: capture.ask_to_stop())],
-            folders.preview,
-        )
+        posts = [Post(End, capture.take_end), Post(SetClock, capture.take_clock)]
+        posts.append(Post(Stop, lambda command: capture.ask_to_stop()))
+        server = Server(handover.control, gets, posts, folders.preview)
     except OSError as error:
         print(f"the control port {handover.control.port} cannot be used: {error.strerror}", flush=True)
         return exits.PORT_TAKEN

@@ -8,7 +8,7 @@ disk ends the recording cleanly and keeps every byte.
 import subprocess
 import threading
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from worker.capture.ffmpeg_outputs import COPY, encoding, file_output, tee
 from worker.capture.folders import Folders
@@ -33,7 +33,8 @@ from worker.media.preview import Preview
 from worker.media.sources import build_input, is_listener, nth_decklink
 from worker.process.config_line import ConfigError
 from worker.process.redaction import redact
-from worker.wire.commands import End
+from worker.process.station_clock import clock
+from worker.wire.commands import End, SetClock
 from worker.wire.configuration import CaptureConfig, Control
 from worker.wire.parts_and_gaps import Part
 from worker.wire.status import CaptureStatus
@@ -74,6 +75,10 @@ class Capture:
         """The end of the window was moved while it is being recorded."""
         self.ends_at = command.ends_at
 
+    def take_clock(self, command: SetClock) -> None:
+        """The control plane corrects our clock: the times of the file being written move with it."""
+        self.journal.move_open_parts(clock.take(command))
+
     def record(self) -> str:
         """Record part after part until there is a final reason to end; return that reason."""
         preview = Preview(self.binary, self.preview_folder) if self.preview_folder else None
@@ -99,10 +104,10 @@ class Capture:
     def _wait_for_beginning(self) -> None:
         """Wait for the window to open. The source is not opened before."""
         begins_at = self.config.begins_at
-        if begins_at is not None and (begins_at - datetime.now(UTC)).total_seconds() > WARM_UP_SECONDS:
+        if begins_at is not None and (begins_at - clock.moment()).total_seconds() > WARM_UP_SECONDS:
             warm_up(self.binary)
         while begins_at is not None and not self._reason_to_end():
-            left = (begins_at - datetime.now(UTC)).total_seconds() - BEGIN_LEAD_SECONDS
+            left = (begins_at - clock.moment()).total_seconds() - BEGIN_LEAD_SECONDS
             if left <= 0:
                 return
             self.state = "waiting"
@@ -137,6 +142,7 @@ class Capture:
             free_bytes=free_bytes(self.journal.folder),
             parts=tuple(part for part in journal.parts if part.number > parts_after),
             gaps=journal.gaps,
+            clock=clock.reading(),
         )
 
     def _has_signal(self) -> bool:
@@ -194,7 +200,7 @@ class Capture:
         """Reserve a new file, and for a split recording the one after it."""
         every = self.config.split_seconds
         while True:
-            part = self.journal.begin(self._first_part, datetime.now(UTC))
+            part = self.journal.begin(self._first_part, clock.moment())
             if not every:
                 return part, None
             splitter = Splitter(self.journal, part, every, self.config.split_offset_seconds)
@@ -264,7 +270,7 @@ class Capture:
 
     def _note_first_frame(self, ffmpeg: Ffmpeg, part: Part) -> None:
         age = ffmpeg.picture_age_seconds() or 0.0
-        self.journal.note_first_frame(part, datetime.now(UTC) - timedelta(seconds=age))
+        self.journal.note_first_frame(part, clock.moment() - timedelta(seconds=age))
         self.state, self.error = "recording", ""
 
     def _keep_preview(self, preview: Preview | None) -> None:
@@ -288,4 +294,4 @@ class Capture:
         return ""
 
     def _seconds_left(self) -> float:
-        return (self.ends_at - datetime.now(UTC)).total_seconds() if self.ends_at else float("inf")
+        return (self.ends_at - clock.moment()).total_seconds() if self.ends_at else float("inf")

@@ -7,11 +7,13 @@ an empty file, so that two media workers on one storage never write to the same 
 import contextlib
 import os
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass
 
 from worker.capture.journal import Journal
 from worker.media.ffmpeg import Ffmpeg
+from worker.process.station_clock import clock
 from worker.wire.parts_and_gaps import Part
 
 SPLIT = "split"
@@ -61,7 +63,7 @@ class Splitter:
             "f": "segment",
             "segment_time": str(self.every_seconds),
             "segment_atclocktime": "1",
-            "segment_clocktime_offset": str(self.offset_seconds % self.every_seconds),
+            "segment_clocktime_offset": f"{self._clock_offset():.3f}",
             "segment_format": muxer,
             "segment_format_options": ":".join(filter(None, [more, "flush_packets=1"])),
             "segment_list": f"pipe:{self.descriptor}",
@@ -74,6 +76,10 @@ class Splitter:
         path = str(self.journal.folder / self.journal.file_of(part.number)).replace("%", "%%")
         plain, pattern = f"-{part.number:03d}{self.journal.suffix}", f"-%03d{self.journal.suffix}"
         return f"[{words}]{escape_tee(path.removesuffix(plain) + pattern)}"
+
+    def _clock_offset(self) -> float:
+        """How far house time is ahead of the machine's clock, by which ffmpeg splits."""
+        return (self.offset_seconds + clock.now() - time.time()) % self.every_seconds
 
     def close(self) -> None:
         """Close our writing end of the pipe; ffmpeg has its own."""

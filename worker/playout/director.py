@@ -230,7 +230,7 @@ class Director:
         self._failures.count(len(self.lineup.rundown.items), now)
         self.lineup.plan()
         if self.slot is not None and slot.begins_list:
-            self.lineup.hand_on_the_cut(now)
+            self.lineup.pass_cut_to_next(now)
 
     def _air(self, slot: Slot, now: float) -> None:
         self._failures.note_aired()

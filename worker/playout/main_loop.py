@@ -24,6 +24,7 @@ from worker.playout.pipes import Data
 from worker.playout.slot_opener import SlotOpener
 from worker.playout.slots import moment_of
 from worker.process.redaction import redact
+from worker.process.station_clock import clock
 from worker.wire.configuration import Output
 from worker.wire.status import PlayoutStatus
 
@@ -41,7 +42,7 @@ SLOW_SECONDS = 1.0
 class MainLoop:
     def __init__(self, config: ChannelSetup, binary: Binary, director: Director, wake: threading.Event) -> None:
         self.config, self.binary, self.director = config, binary, director
-        self.started_at = moment_of(time.time())
+        self.started_at = moment_of(clock.now())
         self.first_frame_at: datetime | None = None
         self.encoder: Encoder | None = None
         self.encoder_restarts = 0
@@ -116,7 +117,7 @@ class MainLoop:
 
     def _next_frame(self) -> tuple[Data, bytes]:
         try:
-            return self.director.tick(time.time())
+            return self.director.tick(clock.now())
         except Exception as error:  # noqa: BLE001  a bug in the list's logic must not stop the picture
             self._report("the director", error)
             return self.director.slate, silence(self.config.format.samples_of(self._ticks))
@@ -164,7 +165,7 @@ class MainLoop:
 
     def close(self, reason: str) -> None:
         """End the encoder first, so that its last frames are complete; then all outputs at the same time."""
-        self.director.close(time.time(), reason)
+        self.director.close(clock.now(), reason)
         if self.encoder is not None:
             self.encoder.end(1.0)
         for output in self.outputs:
@@ -179,7 +180,7 @@ class MainLoop:
     def _keep_encoder(self) -> None:
         encoder = self.encoder
         if encoder is not None and encoder.frames_out and self.first_frame_at is None:
-            self.first_frame_at = moment_of(time.time())
+            self.first_frame_at = moment_of(clock.now())
         if encoder is not None and encoder.is_running and not encoder.is_stuck:
             return
         now = time.monotonic()
@@ -203,7 +204,7 @@ class MainLoop:
     # --- items ------------------------------------------------------------------------------------------------------
 
     def _open_slots(self) -> None:
-        self.opener.keep_open(self.director.wishes(time.time()))
+        self.opener.keep_open(self.director.wishes(clock.now()))
 
     def _note_error(self, text: str) -> None:
         self.error = text
@@ -247,4 +248,5 @@ class MainLoop:
             slowest_look_seconds=round(self.slowest_look_seconds, 2),
             outputs=tuple(output.status() for output in self.outputs),
             error=self.error,
+            clock=clock.reading(),
         )

@@ -14,9 +14,10 @@ from worker.playout.main_loop import MainLoop
 from worker.process import exits
 from worker.process.config_line import ConfigError, media_folder, parse_line, read_line
 from worker.process.http_server import Post, Server
+from worker.process.station_clock import clock
 from worker.wire import codec
 from worker.wire.asrun import AsRunPage
-from worker.wire.commands import Cue, Load, Pause, Play, Skip, Stop
+from worker.wire.commands import Cue, Load, Pause, Play, SetClock, Skip, Stop
 from worker.wire.configuration import PlayoutConfig
 from worker.wire.rundown import Rundown
 from worker.wire.status import PlayoutStatus, final_line
@@ -42,7 +43,7 @@ def run() -> int:
         return exits.BAD_CONFIG
     wake = threading.Event()
     spool = Spool(config.spool, config.control.generation)
-    director = Director(config, spool, time.time(), wake.set)
+    director = Director(config, spool, clock.now(), wake.set)
     main_loop = MainLoop(config, binary, director, wake)
     playout = Playout(config, director, main_loop, spool)
     signal.signal(signal.SIGTERM, lambda *_: playout.ask_to_stop())
@@ -77,8 +78,9 @@ class Playout:
             Post(Load, self.load),
             Post(Play, lambda command: director.play()),
             Post(Pause, lambda command: director.pause()),
-            Post(Skip, lambda command: director.skip(time.time())),
+            Post(Skip, lambda command: director.skip(clock.now())),
             Post(Cue, self.cue),
+            Post(SetClock, self.set_clock),
             Post(Stop, lambda command: self.ask_to_stop()),
         ]
 
@@ -86,7 +88,7 @@ class Playout:
         self.should_end.set()
 
     def status(self) -> PlayoutStatus:
-        return self.main_loop.status(self.director.status(time.time()), self.spool.revision)
+        return self.main_loop.status(self.director.status(clock.now()), self.spool.revision)
 
     def asrun(self, since: int) -> AsRunPage:
         control, found = self.config.control, self.spool.since(since)
@@ -96,7 +98,7 @@ class Playout:
         """Play another list. The item on air stays on air."""
         self.main_loop.learn(command.redact)
         rundown = load_rundown(command.rundown, self.config.media, command.sources)
-        self.director.load(rundown, time.time())
+        self.director.load(rundown, clock.now())
         _save(self.config.spool / "rundown.json", command.rundown)
 
     def cue(self, command: Cue) -> None:
@@ -104,7 +106,11 @@ class Playout:
         if not self.director.cue(command.key):
             raise ValueError("there is no such item in the list")
         if command.take:
-            self.director.skip(time.time())
+            self.director.skip(clock.now())
+
+    def set_clock(self, command: SetClock) -> None:
+        """The control plane corrects our clock."""
+        clock.take(command)
 
     def watch_isolation(self, server: Server) -> None:
         """P-13: end the channel if the control plane is silent for too long, where it is set so."""

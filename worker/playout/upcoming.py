@@ -167,7 +167,7 @@ class UpcomingItems:
         prepared.cuts, prepared.due_since = True, now
         self.waiting.append(prepared)
 
-    def hand_on_the_cut(self, now: float) -> None:
+    def pass_cut_to_next(self, now: float) -> None:
         """The first item of the new list cannot be shown: let the next one cut, unless it has a later fixed time."""
         slot = self.upcoming[0] if self.upcoming else None
         if slot is None or slot.index is None or list_timing.waits_for(self.rundown, slot.index, now) is not None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TypeVar
 
+from worker.process.station_clock import clock
 from worker.wire.codec import WireError
 from worker.wire.configuration import Handover, read_handover
 
@@ -27,11 +28,13 @@ def read_line(wait_seconds: float = WAIT_SECONDS) -> str | None:
 
 
 def parse_line(kind: type[C], line: str) -> Handover[C]:
-    """Raises ConfigError."""
+    """The configuration; sets the station's clock by it. Raises ConfigError."""
     try:
-        return read_handover(kind, line)
+        handover = read_handover(kind, line)
     except WireError as error:
         raise ConfigError(str(error)) from None
+    clock.begin(handover.clock)
+    return handover
 
 
 def media_folder() -> Path:

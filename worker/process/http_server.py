@@ -78,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
             post = self.server.posts[self.path]
             post.act(codec.loads(post.kind, self.rfile.read(length)))
         except (ValueError, ConfigError) as error:
-            self._refuse(400, f"{type(error).__name__}: {error}")
+            self._refuse(400, str(error))  # shown to the person who gave the command
             return
         self._answer(self.server.gets["/status"]({}))
 

@@ -1,4 +1,4 @@
-"""The capture program against real ffmpeg and real streams: it records, goes on, ends, and tells the truth about it."""
+"""The capture program with real ffmpeg: it records, recovers, ends, and reports correctly."""
 
 import os
 import signal
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.paced
 TEST = {"type": "test", "url": "", "size": "160x90"}
 
 
-def test_a_test_pattern_is_recorded_and_playable_while_it_grows_and_after(tmp_path: Path) -> None:
-    """R-16: readable while it grows; SIGTERM leaves a playable file and exit code 0."""
+def test_a_recording_is_playable_while_it_grows_and_after_a_stop(tmp_path: Path) -> None:
+    """R-16: the growing file is readable; SIGTERM leaves a playable file and exit code 0."""
     with capture(tmp_path, TEST) as worker:
         status = worker.wait_for(state="recording", frames=50)
         assert status["signal"] is True
@@ -39,8 +39,8 @@ def test_a_test_pattern_is_recorded_and_playable_while_it_grows_and_after(tmp_pa
     assert abs(decode(path) - final["frames"]) <= 2
 
 
-def test_fragmented_mp4_is_readable_while_it_grows_and_after_a_kill(tmp_path: Path) -> None:
-    """R-16: also without a proper end."""
+def test_a_fragmented_mp4_is_readable_after_a_kill(tmp_path: Path) -> None:
+    """R-16: even though the file was not closed."""
     with capture(tmp_path, TEST, container="fmp4") as worker:
         worker.wait_for(frames=120)
         [path] = worker.files()
@@ -51,8 +51,8 @@ def test_fragmented_mp4_is_readable_while_it_grows_and_after_a_kill(tmp_path: Pa
     assert decode(path) > 25
 
 
-def test_it_ends_by_itself_at_its_end_time(tmp_path: Path) -> None:
-    """R-08: the worker needs nobody to stop."""
+def test_a_capture_ends_by_itself_at_its_end_time(tmp_path: Path) -> None:
+    """R-08: the media worker stops without a command."""
     ends_at = datetime.now(UTC) + timedelta(seconds=10)
     with capture(tmp_path, TEST, ends_at=ends_at.isoformat()) as worker:
         final = worker.wait_end()
@@ -63,7 +63,7 @@ def test_it_ends_by_itself_at_its_end_time(tmp_path: Path) -> None:
     assert 0 <= late < 5
 
 
-def test_a_new_end_time_is_taken_while_it_runs(tmp_path: Path) -> None:
+def test_a_running_capture_accepts_a_new_end_time(tmp_path: Path) -> None:
     """R-12: extend and shorten work on a live recording."""
     with capture(tmp_path, TEST, ends_at=(datetime.now(UTC) + timedelta(hours=1)).isoformat()) as worker:
         worker.wait_for(state="recording")
@@ -72,7 +72,7 @@ def test_a_new_end_time_is_taken_while_it_runs(tmp_path: Path) -> None:
         assert worker.wait_end()["parts"][0]["end_reason"] == "ended"
 
 
-def test_status_is_only_for_who_knows_the_token(tmp_path: Path) -> None:
+def test_the_status_needs_the_token(tmp_path: Path) -> None:
     with capture(tmp_path, TEST) as worker:
         worker.wait_for(state="recording")
         for token in ("", "wrong", TOKEN + "x"):
@@ -87,8 +87,9 @@ def test_status_is_only_for_who_knows_the_token(tmp_path: Path) -> None:
             missing.value.close()
 
 
+@pytest.mark.alone
 def test_a_killed_ffmpeg_is_replaced_within_3_seconds_as_a_new_part_with_a_gap(tmp_path: Path) -> None:
-    """R-15: restart within 3 s, new part in the same recording, gap map."""
+    """R-15: the same recording gets a new part, and the gap is recorded."""
     with capture(tmp_path, TEST) as worker:
         worker.wait_for(state="recording", frames=50)
         killed_at = datetime.now(UTC).isoformat()
@@ -106,7 +107,7 @@ def test_a_killed_ffmpeg_is_replaced_within_3_seconds_as_a_new_part_with_a_gap(t
 
 
 def test_a_frozen_ffmpeg_is_replaced_after_15_seconds(tmp_path: Path) -> None:
-    """R-15: stalled (no progress 15 s) is restarted."""
+    """R-15: no progress for 15 s counts as stalled."""
     with capture(tmp_path, TEST) as worker:
         worker.wait_for(state="recording", frames=25)
         pid = worker.recorder_pid()
@@ -121,7 +122,7 @@ def test_a_frozen_ffmpeg_is_replaced_after_15_seconds(tmp_path: Path) -> None:
     assert 14 < gap["seconds"] < 22
 
 
-def test_a_killed_worker_takes_its_ffmpeg_along_and_its_successor_continues_the_numbers(tmp_path: Path) -> None:
+def test_ffmpeg_ends_with_a_killed_media_worker_and_the_next_one_continues_the_part_numbers(tmp_path: Path) -> None:
     with capture(tmp_path, TEST) as first:
         first.wait_for(state="recording", frames=40)
         ffmpeg_pid = first.recorder_pid()
@@ -137,7 +138,7 @@ def test_a_killed_worker_takes_its_ffmpeg_along_and_its_successor_continues_the_
     assert status["gaps"][0]["seconds"] > 0.2
 
 
-def test_preview_has_a_still_and_a_playlist_and_is_gone_afterwards(tmp_path: Path) -> None:
+def test_the_preview_has_a_still_and_a_playlist_and_is_deleted_at_the_end(tmp_path: Path) -> None:
     with capture(tmp_path, TEST, preview="live/one") as worker:
         folder = tmp_path / "live" / "one"
         wait_until(lambda: (folder / "frame.jpg").exists() and (folder / "index.m3u8").exists(), 30, "a preview")
@@ -148,13 +149,13 @@ def test_preview_has_a_still_and_a_playlist_and_is_gone_afterwards(tmp_path: Pat
     assert not folder.exists()
 
 
-def test_a_dead_preview_does_not_touch_the_recording(tmp_path: Path) -> None:
+def test_a_killed_preview_does_not_affect_the_recording(tmp_path: Path) -> None:
     with capture(tmp_path, TEST, preview="live/one") as worker:
         worker.wait_for(state="recording", frames=25)
         previews = wait_until(lambda: worker.preview_pids(), 20, "the preview runs")
         for pid in previews:
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not set(previews) & set(worker.preview_pids()), 10, "it is dead")
+        wait_until(lambda: not set(previews) & set(worker.preview_pids()), 10, "the preview has ended")
         frames = worker.status()["frames"]
         status = worker.wait_for(frames=frames + 50)
 
@@ -162,8 +163,8 @@ def test_a_dead_preview_does_not_touch_the_recording(tmp_path: Path) -> None:
     assert status["gaps"] == []
 
 
-def test_too_little_room_ends_it_cleanly_with_its_own_exit_code(tmp_path: Path) -> None:
-    """R-18: disk_full is told apart."""
+def test_too_little_disk_space_ends_the_capture_with_its_own_exit_code(tmp_path: Path) -> None:
+    """R-18: the exit code distinguishes a full disk from other failures."""
     with capture(tmp_path, TEST, min_free_bytes=10**18) as worker:
         worker.wait_end()
 
@@ -180,7 +181,7 @@ def test_too_little_room_ends_it_cleanly_with_its_own_exit_code(tmp_path: Path) 
     ],
 )
 def test_a_bad_config_is_refused(tmp_path: Path, config: dict[str, Any], code: int) -> None:
-    """S-04: nothing can be written outside of the media folder."""
+    """S-04: nothing is written outside the media folder."""
     with capture(tmp_path, TEST, **config) as worker:
         assert "bad config" in worker.wait_end()["printed"]
 
@@ -188,7 +189,7 @@ def test_a_bad_config_is_refused(tmp_path: Path, config: dict[str, Any], code: i
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_taken_control_port_has_its_own_exit_code(tmp_path: Path) -> None:
+def test_a_control_port_in_use_has_its_own_exit_code(tmp_path: Path) -> None:
     with capture(tmp_path / "a", TEST) as first:
         first.wait_for(state="recording")
         control = {"owner": "x:1", "generation": 1, "token": "t", "host": "127.0.0.1", "port": first.port}
@@ -197,8 +198,8 @@ def test_a_taken_control_port_has_its_own_exit_code(tmp_path: Path) -> None:
             assert second.process.returncode == 98
 
 
-def test_the_worker_without_a_controller_gives_up_after_15_seconds(tmp_path: Path) -> None:
-    """A controller killed before it handed over the config leaves no waiting worker behind."""
+def test_a_media_worker_that_gets_no_config_ends_after_15_seconds(tmp_path: Path) -> None:
+    """If the scheduler is killed before it sends the config, no waiting media worker is left behind."""
     began = time.monotonic()
     process = subprocess.Popen(
         ["python3", "-m", "worker", "capture"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path.cwd()

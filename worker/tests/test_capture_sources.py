@@ -26,7 +26,7 @@ def assert_records(tmp_path: Path, source: dict[str, Any], frames: int = 50) -> 
 
 
 def decode_tolerant(path: Path) -> int:
-    """A stream joined in the middle may begin with a broken picture; what follows must decode."""
+    """Decode a stream that may begin with a broken picture because it was joined in the middle; returns the frames."""
     command = [
         ffmpeg(),
         "-nostdin",
@@ -48,8 +48,8 @@ def decode_tolerant(path: Path) -> int:
     return max(int(line.split("=")[1]) for line in done.stdout.splitlines() if line.startswith("frame="))
 
 
-def test_srt_as_caller_with_a_passphrase_that_stands_in_no_command_line(tmp_path: Path) -> None:
-    """S-05: ps shows no secret."""
+def test_an_srt_caller_keeps_its_passphrase_out_of_command_lines(tmp_path: Path) -> None:
+    """S-05: `ps` shows no secret."""
     port = free_port()
     secret = "a-secret-passphrase"
     with sender("-f", "mpegts", f"srt://127.0.0.1:{port}?mode=listener&passphrase={secret}"):
@@ -63,7 +63,7 @@ def test_srt_as_caller_with_a_passphrase_that_stands_in_no_command_line(tmp_path
     assert decode_tolerant(path) > 25
 
 
-def test_srt_as_listener_waits_as_long_as_it_takes(tmp_path: Path) -> None:
+def test_an_srt_listener_waits_for_its_caller(tmp_path: Path) -> None:
     port = free_port()
     with capture(tmp_path, {"type": "srt", "url": f"srt://127.0.0.1:{port}?mode=listener"}) as worker:
         worker.wait_for(state="no_signal")
@@ -71,7 +71,7 @@ def test_srt_as_listener_waits_as_long_as_it_takes(tmp_path: Path) -> None:
             worker.wait_for(state="recording", frames=40)
 
 
-def test_rtmp_as_listener(tmp_path: Path) -> None:
+def test_an_rtmp_listener_waits_for_its_sender(tmp_path: Path) -> None:
     port = free_port()
     source = {"type": "rtmp", "url": f"rtmp://127.0.0.1:{port}/live/key", "options": {"listen": "1"}}
     with capture(tmp_path, source) as worker:
@@ -80,13 +80,13 @@ def test_rtmp_as_listener(tmp_path: Path) -> None:
             worker.wait_for(state="recording", frames=40)
 
 
-def test_rtmp_from_a_server(tmp_path: Path) -> None:
+def test_rtmp_is_recorded_from_a_server(tmp_path: Path) -> None:
     port = free_port()
     with sender("-f", "flv", "-listen", "1", f"rtmp://127.0.0.1:{port}/live/key"):
         assert_records(tmp_path, {"type": "rtmp", "url": f"rtmp://127.0.0.1:{port}/live/key"})
 
 
-def test_rtsp_with_a_password_that_stands_in_no_command_line(tmp_path: Path) -> None:
+def test_rtsp_keeps_its_password_out_of_command_lines(tmp_path: Path) -> None:
     """S-05."""
     secret = "cam-secret-4711"
     login = b64encode(f"user:{secret}".encode()).decode()
@@ -101,19 +101,19 @@ def test_rtsp_with_a_password_that_stands_in_no_command_line(tmp_path: Path) -> 
     assert decode_tolerant(path) > 25
 
 
-def test_udp(tmp_path: Path) -> None:
+def test_udp_is_recorded(tmp_path: Path) -> None:
     port = free_port()
     with sender("-f", "mpegts", f"udp://127.0.0.1:{port}?pkt_size=1316"):
         assert_records(tmp_path, {"type": "udp", "url": f"udp://127.0.0.1:{port}"})
 
 
-def test_rtp(tmp_path: Path) -> None:
+def test_rtp_is_recorded(tmp_path: Path) -> None:
     port = free_port() // 2 * 2
     with sender("-f", "rtp_mpegts", f"rtp://127.0.0.1:{port}?pkt_size=1316"):
         assert_records(tmp_path, {"type": "rtp", "url": f"rtp://127.0.0.1:{port}"})
 
 
-def test_hls_over_http(tmp_path: Path) -> None:
+def test_hls_is_recorded_over_http(tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
     port = free_port()
@@ -128,8 +128,8 @@ def test_hls_over_http(tmp_path: Path) -> None:
         server.wait()
 
 
-def test_a_lost_source_is_picked_up_again_when_it_returns(tmp_path: Path) -> None:
-    """R-15: signal loss is not a fault of the node; keep trying; the gap has the right edges."""
+def test_a_lost_source_is_recorded_again_when_it_returns(tmp_path: Path) -> None:
+    """R-15: the media worker keeps trying, and the gap has the right start and end."""
     port = free_port()
     output = ("-f", "mpegts", f"srt://127.0.0.1:{port}?mode=listener")
     first = start_sender(*output)
@@ -152,8 +152,8 @@ def test_a_lost_source_is_picked_up_again_when_it_returns(tmp_path: Path) -> Non
     assert gap["reason"] == "source_lost"
 
 
-def test_a_playlist_from_outside_cannot_reach_the_disk(tmp_path: Path) -> None:
-    """S-03: file: is in no protocol list, so a hostile playlist gets nothing."""
+def test_an_hls_playlist_cannot_read_local_files(tmp_path: Path) -> None:
+    """S-03: no protocol list contains file:, so a hostile playlist reads nothing."""
     site = tmp_path / "site"
     site.mkdir()
     secret = tmp_path / "secret.ts"

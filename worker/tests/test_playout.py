@@ -1,4 +1,4 @@
-"""The playout program against real ffmpeg: what goes out is decoded and counted, frame by frame."""
+"""The playout program with real ffmpeg: its output is decoded and checked frame by frame."""
 
 import json
 import os
@@ -21,22 +21,22 @@ from testing.waiting import wait_until
 
 pytestmark = pytest.mark.paced
 
-BARS = 255  # what the counter's strip reads when the slate is on
+BARS = 255  # the frame number that is read from the slate
 TEST_SOURCE = {"type": "test", "url": "", "size": "320x180"}
 
 
 def at(seconds: float) -> str:
-    """A moment that far from now."""
+    """The time this many seconds from now, as ISO text."""
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
 def begins(numbers: list[int]) -> list[int]:
-    """Where a counted clip begins in what was decoded."""
+    """The positions at which a clip with numbered frames begins."""
     return [place for place, (number, after) in enumerate(pairwise(numbers)) if (number, after) == (0, 1)]
 
 
-def test_bad_clips_are_passed_over_and_the_output_never_stops(tmp_path: Path) -> None:
-    """P-09, P-10: corrupt, empty, missing, text, without sound, without picture; as-run says what happened."""
+def test_bad_clips_are_skipped_and_the_output_never_stops(tmp_path: Path) -> None:
+    """P-09, P-10: corrupt, empty, missing, text, no sound, no picture; the as-run entries give the reason."""
     make_clip(tmp_path / "good.mp4", pattern(), 2)
     make_clip(tmp_path / "mute.mp4", pattern(), 2, sound="")
     command = [ffmpeg(), "-loglevel", "error", "-f", "lavfi", "-i", "sine=frequency=440", "-t", "2"]
@@ -47,7 +47,7 @@ def test_bad_clips_are_passed_over_and_the_output_never_stops(tmp_path: Path) ->
     names = ["good.mp4", "corrupt.mp4", "empty.mp4", "missing.mp4", "mute.mp4", "text.mp4", "sound.wav", "good.mp4"]
     items = [asset(f"{number}", name, seconds=2.0) for number, name in enumerate(names)]
     with playout(tmp_path, items) as worker:
-        wait_until(lambda: len(ended(worker)) == len(items), 40, "the list is over")
+        wait_until(lambda: len(ended(worker)) == len(items), 40, "every item has ended")
         entries = {entry["key"]: entry for entry in asrun(worker) if entry["key"]}
         final = worker.stop()
     reasons = {names[int(key)]: entry["reason"] for key, entry in entries.items()}
@@ -66,13 +66,13 @@ def test_bad_clips_are_passed_over_and_the_output_never_stops(tmp_path: Path) ->
     assert final["encoder_restarts"] == final["dropped"] == 0
     numbers = numbers_in(tmp_path / "out.ts")
     first, second, third = begins(numbers)
-    assert numbers[first : first + 100] == [*range(50), *range(50)], "no frame between good and mute"
-    assert (second, third) == (first + 50, first + 150), "sound alone takes its two seconds, too"
+    assert numbers[first : first + 100] == [*range(50), *range(50)], "no frame between good.mp4 and mute.mp4"
+    assert (second, third) == (first + 50, first + 150), "an item without a picture also lasts two seconds"
     assert {after - before for before, after in pairwise(stamps(tmp_path / "out.ts", "v"))} == {3600}
 
 
-def test_pause_holds_skip_goes_on_cue_chooses_and_a_new_list_takes_over(tmp_path: Path) -> None:
-    """P-01: transport."""
+def test_pause_play_skip_cue_and_load(tmp_path: Path) -> None:
+    """P-01: transport commands on a channel that is on air."""
     items = clips(tmp_path, 4, 20.0)
     with playout(tmp_path, items, loop=True) as worker:
         worker.wait_for(state="playing", ticks=30)
@@ -80,16 +80,16 @@ def test_pause_holds_skip_goes_on_cue_chooses_and_a_new_list_takes_over(tmp_path
         held = worker.wait_for(state="paused")["item"]["offset_seconds"]
         ticks = worker.status()["ticks"]
         paused = worker.wait_for(ticks=ticks + 30)
-        assert paused["item"]["offset_seconds"] == held, "time stands still"
+        assert paused["item"]["offset_seconds"] == held, "the offset does not change during a pause"
         worker.ask("/play", body={})
         worker.wait_for(state="playing")
         worker.ask("/skip", body={})
-        wait_until(lambda: (worker.status()["item"] or {}).get("key") == "1", 10, "the next one is on")
+        wait_until(lambda: (worker.status()["item"] or {}).get("key") == "1", 10, "the next item is on air")
         worker.ask("/cue", body={"key": "3"})
         ready = {"key": "3", "title": "clip 3", "is_ready": True}
-        wait_until(lambda: worker.status()["next"] == ready, 10, "cued, and open already")
+        wait_until(lambda: worker.status()["next"] == ready, 10, "the cued item is next and ready")
         worker.ask("/skip", body={})
-        wait_until(lambda: (worker.status()["item"] or {}).get("key") == "3", 10, "the cued one is on")
+        wait_until(lambda: (worker.status()["item"] or {}).get("key") == "3", 10, "the cued item is on air")
         with pytest.raises(urllib.error.HTTPError) as refused:
             worker.ask("/cue", body={"key": "nonsense"})
         assert refused.value.code == 400
@@ -97,8 +97,8 @@ def test_pause_holds_skip_goes_on_cue_chooses_and_a_new_list_takes_over(tmp_path
         listed = {"version": "2", "items": [items[3], items[0]], "is_loop": False}
         assert worker.ask("/load", body={"rundown": listed})["rundown"] == "2"
         status = worker.status()
-        assert status["item"]["key"] == "3", "what is on stays on"
-        assert status["next"]["key"] == "0", "what follows is from the new list"
+        assert status["item"]["key"] == "3", "the item on air continues"
+        assert status["next"]["key"] == "0", "the next item is from the new list"
         for bad in (
             {},
             {"rundown": {"items": 3}},
@@ -112,8 +112,8 @@ def test_pause_holds_skip_goes_on_cue_chooses_and_a_new_list_takes_over(tmp_path
         assert ended(worker) == [("0", "skipped"), ("1", "skipped")]
 
 
-def test_a_fixed_start_cuts_on_time_and_one_that_waits_follows(tmp_path: Path) -> None:
-    """P-09: hard starts by cut or wait; filler before a start whose time has not come; too late is left out."""
+def test_fixed_starts_by_cut_and_by_wait_begin_on_time(tmp_path: Path) -> None:
+    """P-09: filler plays until the fixed time; an item that is too late is skipped."""
     items = clips(tmp_path, 4, 4.0)
     make_clip(tmp_path / "filler.mp4", "color=c=red:size=320x180:rate=25", 2)
     filler = asset("filler", "filler.mp4", seconds=2.0)
@@ -121,7 +121,7 @@ def test_a_fixed_start_cuts_on_time_and_one_that_waits_follows(tmp_path: Path) -
     items[2] |= {"fixed_at": [at(-60)], "max_late_seconds": 10.0}
     items[3] |= {"fixed_at": [at(12.5)], "is_cut": False}
     with playout(tmp_path, items, filler=filler) as worker:
-        wait_until(lambda: ("3", "played") in ended(worker), 30, "all went out")
+        wait_until(lambda: ("3", "played") in ended(worker), 30, "the last item has ended")
         entries = asrun(worker)
         worker.stop()
     by_key = {entry["key"]: entry for entry in entries if entry["key"] and entry["kind"] == "asset"}
@@ -135,12 +135,12 @@ def test_a_fixed_start_cuts_on_time_and_one_that_waits_follows(tmp_path: Path) -
     assert next(entry for entry in entries if entry["kind"] == "filler")["frames"] > 0
 
 
-def test_a_cut_ends_the_item_before_it(tmp_path: Path) -> None:
-    """P-09: hard start by cut."""
+def test_a_fixed_start_by_cut_ends_the_item_before_it(tmp_path: Path) -> None:
+    """P-09: within half a second of its time."""
     items = clips(tmp_path, 2, 30.0)
     items[1] |= {"fixed_at": [at(8.0)], "is_cut": True, "seconds": 2.0}
     with playout(tmp_path, items) as worker:
-        wait_until(lambda: ("1", "played") in ended(worker), 30, "it went out")
+        wait_until(lambda: ("1", "played") in ended(worker), 30, "the second item has ended")
         assert ended(worker) == [("0", "cut"), ("1", "played")]
         cut = asrun(worker)
     late = datetime.fromisoformat(next(entry for entry in cut if entry["key"] == "1")["started_at"]) - (
@@ -149,8 +149,8 @@ def test_a_cut_ends_the_item_before_it(tmp_path: Path) -> None:
     assert abs(late.total_seconds()) < 0.5
 
 
-def test_it_joins_in_progress(tmp_path: Path) -> None:
-    """P-07: right item, right offset; from a day's list by the clock, from a predecessor by its last word."""
+def test_a_list_is_joined_in_progress(tmp_path: Path) -> None:
+    """P-07: right item and offset, by the clock for a day's list, or from the previous generation's last status."""
     items = clips(tmp_path, 3, 20.0)
     with playout(tmp_path, items, begins_at=at(-27)) as worker:
         status = worker.wait_for(state="playing")
@@ -159,7 +159,7 @@ def test_it_joins_in_progress(tmp_path: Path) -> None:
         worker.wait_for(ticks=60)
         worker.stop()
     number = next(number for number in numbers_in(tmp_path / "out.ts") if number not in {BARS})
-    assert number == pytest.approx(8.0 * 25, abs=25), "the picture itself is from there"
+    assert number == pytest.approx(8.0 * 25, abs=25), "the picture is from that position"
     resume = {"key": "0", "offset_seconds": 15.0, "at": at(-8)}
     with playout(tmp_path, items, generation=2, resume=resume) as worker:
         status = worker.wait_for(state="playing")
@@ -170,8 +170,8 @@ def test_it_joins_in_progress(tmp_path: Path) -> None:
         assert worker.wait_for(state="paused", ticks=30)["frames"] > 0
 
 
-def test_an_encoder_that_dies_again_and_again_is_no_sign_of_life(tmp_path: Path) -> None:
-    """P-03: health is progress. Replaced every second, it gives nothing, and its age says so."""
+def test_an_encoder_that_keeps_dying_does_not_count_as_progress(tmp_path: Path) -> None:
+    """P-03: it is replaced every second but sends no frame, so the age of the last frame grows."""
     broken = tmp_path / "broken"
     wrapper = tmp_path / "ffmpeg.sh"
     wrapper.write_text(f'#!/bin/sh\n[ -e {broken} ] && exit 1\nGCONV_PATH=/dev/null exec {ffmpeg()} "$@"\n')
@@ -185,11 +185,11 @@ def test_an_encoder_that_dies_again_and_again_is_no_sign_of_life(tmp_path: Path)
         status = worker.wait_for(encoder_restarts=3, last_frame_age_seconds=3.0)
         assert status["last_frame_age_seconds"] >= 3.0
         broken.unlink()
-        wait_until(lambda: worker.status()["last_frame_age_seconds"] < 2, 20, "it is back")
+        wait_until(lambda: worker.status()["last_frame_age_seconds"] < 2, 20, "frames go out again")
 
 
-def test_a_killed_encoder_is_replaced_and_the_time_stamps_go_on(tmp_path: Path) -> None:
-    """P-09: filler instead of ever stopping; nothing but the worker's own end takes it off air."""
+def test_a_killed_encoder_is_replaced_and_the_time_stamps_continue(tmp_path: Path) -> None:
+    """P-09: the item on air continues, and less than three seconds are missing."""
     with playout(tmp_path, clips(tmp_path, 1, 30.0)) as worker:
         worker.wait_for(frames=50)
         encoder = next(pid for pid in children_of(worker.process.pid) if "rawvideo -pix_fmt" in command_of(pid))
@@ -204,8 +204,8 @@ def test_a_killed_encoder_is_replaced_and_the_time_stamps_go_on(tmp_path: Path) 
     assert 0 < sum(jumps) < 3 * 90_000
 
 
-def test_a_lost_live_source_shows_the_slate_and_comes_back(tmp_path: Path) -> None:
-    """P-09: live source; a source that goes away takes nothing off air."""
+def test_the_slate_is_sent_while_a_live_source_is_lost(tmp_path: Path) -> None:
+    """P-09: the channel stays on air, and the source is shown again when it returns."""
     port = free_port()
     source = {"type": "udp", "url": f"udp://127.0.0.1:{port}?timeout=1000000"}
     live = {"key": "live", "kind": "live", "title": "OB van"}
@@ -230,7 +230,7 @@ def _signal(worker: Any) -> bool | None:
 
 
 def test_a_recording_is_played_while_it_grows(tmp_path: Path) -> None:
-    """P-09: growing recording, through an interruption of its capture."""
+    """P-09: a growing recording, across an interruption of its capture."""
     with capture(tmp_path, TEST_SOURCE) as recording:
         recording.wait_for(state="recording", frames=75)
         growing = {"key": "g", "kind": "growing", "title": "Live from the court", "journal": "take/one.json"}
@@ -240,18 +240,18 @@ def test_a_recording_is_played_while_it_grows(tmp_path: Path) -> None:
             wait_until(lambda: len(recording.status()["parts"]) == 2, 20, "a second part")
             recording.wait_for(frames=recording.status()["frames"] + 100)
             recording.stop()
-            wait_until(lambda: ended(worker) == [("g", "played")], 60, "it is played to its end")
+            wait_until(lambda: ended(worker) == [("g", "played")], 60, "the recording is played to its end")
             entry = next(entry for entry in asrun(worker) if entry["key"] == "g")
     parts = json.loads((tmp_path / "take" / "one.json").read_text())["parts"]
     assert len(parts) == 2
     assert entry["frames"] == pytest.approx(sum(part["frames"] for part in parts), abs=25)
 
 
-def test_what_could_not_be_reported_is_reported_by_the_next_generation(tmp_path: Path) -> None:
+def test_unreported_as_run_entries_are_reported_by_the_next_generation(tmp_path: Path) -> None:
     """P-10: the as-run spool survives a kill."""
     items = clips(tmp_path, 3, 2.0)
     with playout(tmp_path, items) as worker:
-        wait_until(lambda: len(ended(worker)) >= 1, 20, "something went out")
+        wait_until(lambda: len(ended(worker)) >= 1, 20, "one item has ended")
         worker.process.kill()
     with playout(tmp_path, items, generation=2) as worker:
         worker.wait_for(state="playing")
@@ -261,16 +261,16 @@ def test_what_could_not_be_reported_is_reported_by_the_next_generation(tmp_path:
     assert (earlier[0]["key"], earlier[0]["reason"], earlier[0]["frames"]) == ("0", "played", 50)
 
 
-def test_a_channel_that_must_not_go_on_alone_ends(tmp_path: Path) -> None:
-    """P-13: isolation."""
+def test_an_isolated_channel_with_a_time_limit_ends(tmp_path: Path) -> None:
+    """P-13: nothing asks it for longer than isolation_seconds."""
     with playout(tmp_path, clips(tmp_path, 1, 30.0), isolation_seconds=8.0) as worker:
         worker.wait_for(frames=10)
         worker.wait_end(60)
     assert worker.process.returncode == 5
 
 
-def test_it_ends_when_it_is_told_to_by_its_own_port(tmp_path: Path) -> None:
-    """P-05: its engine may be away while it still sends."""
+def test_a_stop_request_on_the_control_port_ends_the_media_worker(tmp_path: Path) -> None:
+    """P-05: its engine may be down while it still sends."""
     with playout(tmp_path, clips(tmp_path, 1, 30.0)) as worker:
         worker.wait_for(frames=10)
         worker.ask("/stop", body={})
@@ -279,7 +279,7 @@ def test_it_ends_when_it_is_told_to_by_its_own_port(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("config", ["", "{}", '{"control": 3}', "nonsense"])
-def test_a_config_that_makes_no_sense_ends_with_its_own_code(config: str, tmp_path: Path) -> None:
+def test_an_invalid_playout_config_has_its_own_exit_code(config: str, tmp_path: Path) -> None:
     done = subprocess.run(
         ["python3", "-m", "worker", "playout"], input=config + "\n", capture_output=True, text=True, timeout=30
     )

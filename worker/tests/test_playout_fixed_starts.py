@@ -9,7 +9,7 @@ from worker.playout.loaded_config import Resume
 
 
 def test_a_fixed_start_is_opened_once_and_leaves_nothing_behind(simulate: Any) -> None:
-    """A slot that is not discarded would leave an ffmpeg running for ever."""
+    """A slot that is not discarded would leave an ffmpeg running forever."""
     channel = simulate(item("a", 100.0), item("news", 5.0, BEGIN + 10), item("c"))
     channel.run(12)
     assert channel.asrun() == [("a", 10.0, "cut")]
@@ -90,7 +90,7 @@ def test_all_parts_of_an_item_that_is_too_late_are_skipped(simulate: Any) -> Non
 
 
 def test_a_soft_start_that_waited_when_the_media_worker_died_is_played(simulate: Any) -> None:
-    """P-07, P-09: in a loop nothing else leads to it."""
+    """P-07, P-09: a loop does not reach it in any other way."""
     resume = Resume(key="film", offset_seconds=40.0, at=BEGIN, is_paused=False)
     soft = item("soft", 10.0, BEGIN - 20, is_cut=False)
     channel = simulate(item("film", 60.0), soft, item("c"), is_loop=True, resume=resume)

@@ -1,4 +1,4 @@
-"""A recording that is still being written, entered in the middle: the picture asked for is the first one."""
+"""A recording that is still being written is joined in the middle: the first frame is the requested one."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.paced
 
 SECONDS = 60
 PICTURE = Format(320, 180, Fraction(RATE))
-# As the recorder writes them, with key frames four seconds apart and pictures that are sent out of order.
+# As the recorder writes them, with key frames four seconds apart and B-frames.
 ORDER = ("-g", "100", "-bf", "3", "-sc_threshold", "0")
 WRITTEN = {
     "one-001.ts": ("-f", "mpegts"),
@@ -34,7 +34,7 @@ WRITTEN = {
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """A file of this kind; nobody has said yet that it ended."""
+    """A factory of recordings of this kind whose journal does not say that they have ended."""
     made: dict[tuple[str, ...], Path] = {}
 
     def make(name: str, *more: str) -> Path:
@@ -50,11 +50,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 
 def first_shown(path: Path, seconds: float, length: float = SECONDS) -> tuple[int, bool]:
-    """(the number of the picture a decoder gives first, whether there is sound with it)"""
+    """(number of the first decoded frame, whether it has sound)"""
     feed, offset = follow_feed(path, lambda: True, seconds, length)
     decoder = Decoder(Binary(ffmpeg(), is_static=True), PICTURE, feed, offset_seconds=offset)
     try:
-        wait_until(lambda: decoder.is_ready or decoder.has_failed, 20, "it can be shown")
+        wait_until(lambda: decoder.is_ready or decoder.has_failed, 20, "the decoder is ready")
         taken = decoder.take(SAMPLE_RATE // RATE)
         assert taken.frame is not None, decoder.words()
         row = taken.frame[PICTURE.width * BOX // 2 :]
@@ -66,33 +66,37 @@ def first_shown(path: Path, seconds: float, length: float = SECONDS) -> tuple[in
 
 @pytest.mark.parametrize("seconds", [0.0, 0.6, 3.96, 4.04, 39.2, 58.0])
 @pytest.mark.parametrize("name", WRITTEN)
-def test_the_first_picture_is_the_one_asked_for(recorded: Callable[..., Path], name: str, seconds: float) -> None:
-    """P-07: right item, right offset; not about there."""
+def test_playback_begins_with_exactly_the_requested_frame(
+    recorded: Callable[..., Path], name: str, seconds: float
+) -> None:
+    """P-07: within one frame."""
     number, has_sound = first_shown(recorded(name), seconds)
     assert number == pytest.approx(seconds * RATE, abs=1)
     assert has_sound
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_what_is_not_recorded_yet_begins_with_the_newest_key(recorded: Callable[..., Path], name: str) -> None:
-    """P-07: the source was away for a while, so the list is ahead of the recording. It is not passed over for that."""
+def test_a_position_that_is_not_recorded_yet_begins_at_the_newest_key_frame(
+    recorded: Callable[..., Path], name: str
+) -> None:
+    """P-07: the source was lost for a while, so the list is ahead of the recording. The item is not skipped."""
     number, _ = first_shown(recorded(name), 500.0)
     assert number == 1400
 
 
 @pytest.mark.parametrize("seconds", [10.0, 20.5, 29.0, 31.0, 45.0])
 @pytest.mark.parametrize("before", [30, 80])
-def test_the_clock_of_a_transport_stream_begins_again(
+def test_a_recording_is_joined_correctly_when_its_time_stamps_wrap_around(
     recorded: Callable[..., Path], seconds: float, before: float
 ) -> None:
-    """R-16, P-07: a day and a half in one file: some time after its first picture, time stamps are small again."""
+    """R-16, P-07: time stamps of a transport stream wrap around after about 26.5 hours."""
     path = recorded("one-001.ts", "-output_ts_offset", f"{ROUND_SECONDS - before:.3f}")
     number, _ = first_shown(path, seconds)
     assert number == pytest.approx(seconds * RATE, abs=1)
 
 
 def stamped(seconds: float) -> bytes:
-    """A packet that begins a key frame at this time."""
+    """A packet with the start of a key frame at this time."""
     ticks = round(seconds * TICKS) % (1 << 33)
     stamp = bytes(
         [
@@ -107,12 +111,14 @@ def stamped(seconds: float) -> bytes:
 
 
 @pytest.mark.parametrize("hours", [1.0, 12.0, 15.0, 26.0, 27.0, 39.5])
-def test_a_recording_of_two_days_is_entered_in_the_right_round(tmp_path: Path, hours: float) -> None:
-    """P-07: every time stamp is there twice."""
+def test_a_recording_of_two_days_is_joined_at_the_right_one_of_two_equal_time_stamps(
+    tmp_path: Path, hours: float
+) -> None:
+    """P-07: after the wrap-around, time stamps repeat."""
     path = tmp_path / "x.ts"
     with path.open("wb") as file:
         file.write(b"\x47\x40\x00\x10".ljust(PACKET, b"\xff"))
-        for number in range(40 * 360):  # a key every ten seconds, and a lot between them
+        for number in range(40 * 360):  # a key frame every ten seconds, and a hole between them
             file.write(stamped(1.4 + 10 * number))
             file.seek(PACKET * 40, 1)
     entry = find_entry(path, hours * 3600 + 3, 40 * 3600)
@@ -121,8 +127,10 @@ def test_a_recording_of_two_days_is_entered_in_the_right_round(tmp_path: Path, h
     assert entry.at == pytest.approx((1.4 + hours * 3600) % ROUND_SECONDS + 3)
 
 
-def test_slow_storage_costs_two_seconds_at_most(recorded: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """P-09: meanwhile nothing else is opened. Rather a little early."""
+def test_the_search_for_a_position_stops_at_its_time_limit(
+    recorded: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-09: with slow storage the file is played from an earlier position, because the search blocks other items."""
     monkeypatch.setattr(growing_file, "LOOK_SECONDS", -1.0)
     entry = find_entry(recorded("one-001.ts"), 39.2)
     assert entry is not None
@@ -130,7 +138,7 @@ def test_slow_storage_costs_two_seconds_at_most(recorded: Callable[..., Path], m
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_what_cannot_be_entered_says_so(tmp_path: Path, name: str) -> None:
+def test_no_entry_point_is_found_in_invalid_files(tmp_path: Path, name: str) -> None:
     for content in (b"", b"not media" * 5000, b"\x47" * PACKET * 9, b"\0\0\0\x10moofxxxxmfhd" * 99):
         path = tmp_path / name
         path.write_bytes(content)
@@ -138,8 +146,10 @@ def test_what_cannot_be_entered_says_so(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_a_file_that_ends_anywhere_can_be_entered(recorded: Callable[..., Path], tmp_path: Path, name: str) -> None:
-    """R-21's ground: it is being written in this very moment."""
+def test_an_entry_point_is_found_in_a_file_that_ends_in_the_middle_of_a_packet(
+    recorded: Callable[..., Path], tmp_path: Path, name: str
+) -> None:
+    """R-21: the file is being written."""
     content = recorded(name).read_bytes()
     path = tmp_path / name
     whole = find_entry(recorded(name), 30.0)
@@ -154,7 +164,7 @@ def test_a_file_that_ends_anywhere_can_be_entered(recorded: Callable[..., Path],
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_growing_recording_is_joined_on_air(recorded: Callable[..., Path], name: str) -> None:
-    """P-07, P-09: through the whole worker."""
+    """P-07, P-09: with a whole media worker."""
     media = recorded(name).parent.parent
     item = {"key": "g", "kind": "growing", "title": "From the court", "journal": "take/one.json", "in_seconds": 39.2}
     with playout(media, [item]) as worker:

@@ -1,4 +1,4 @@
-"""Where in a list we are: pure questions."""
+"""The position in a list at a given time, the order of its items, and sound alignment. No process is started."""
 
 import pytest
 from hypothesis import given
@@ -28,19 +28,19 @@ LOOP = rundown(item("a"), item("b"), item("c"), is_loop=True)
     ("seconds", "place"),
     [(0, Place(0, 0)), (9, Place(0, 9)), (10, Place(1, 0)), (25, Place(2, 5)), (30, Place(None)), (500, Place(None))],
 )
-def test_a_list_is_joined_where_the_clock_says(seconds: float, place: Place) -> None:
+def test_a_list_is_joined_at_the_position_given_by_the_clock(seconds: float, place: Place) -> None:
     """P-07."""
     assert locate(PLAIN, 0, 1000.0, 1000.0 + seconds) == place
 
 
-def test_a_loop_goes_round_however_long_it_was_away() -> None:
-    """P-07: right item, right offset, after years too."""
+def test_a_loop_is_joined_at_the_right_position_after_any_time() -> None:
+    """P-07: right item and offset, even after months."""
     assert locate(LOOP, 0, 1000.0, 1000.0 + 30 * 1_000_000 + 14) == Place(1, 4.0)
     assert locate(LOOP, 2, 1000.0, 1012.0) == Place(0, 2.0)
 
 
-def test_a_fixed_start_cuts_what_is_on_and_waits_for_its_time() -> None:
-    """P-09: hard starts."""
+def test_a_fixed_start_cuts_the_item_on_air_or_waits_for_its_time() -> None:
+    """P-09: fixed starts by cut and by wait."""
     cut = rundown(item("a"), item("news", 10.0, 1005.0), item("c"))
     assert locate(cut, 0, 1000.0, 1004.0) == Place(0, 4.0)
     assert locate(cut, 0, 1000.0, 1007.0) == Place(1, 2.0)
@@ -52,7 +52,7 @@ def test_a_fixed_start_cuts_what_is_on_and_waits_for_its_time() -> None:
     assert locate(waits, 0, 1000.0, 1012.0) == Place(1, 2.0)
 
 
-def test_a_loop_passes_over_what_has_a_time_of_its_own() -> None:
+def test_a_loop_skips_items_with_a_fixed_start() -> None:
     """P-09."""
     looped = rundown(item("a"), item("news", 10.0, 5000.0), item("c"), is_loop=True)
     assert follower(looped, 0) == 2
@@ -63,8 +63,8 @@ def test_a_loop_passes_over_what_has_a_time_of_its_own() -> None:
     assert calls(looped, 5000, 6000) == []
 
 
-def test_waiting_and_lateness() -> None:
-    """P-09: max lateness."""
+def test_a_fixed_start_waits_for_its_time_and_expires_after_its_maximum_lateness() -> None:
+    """P-09: max_late_seconds; without it an item is never too late."""
     late = item("news", 10.0, 1000.0, max_late_seconds=30.0)
     assert waits_for(rundown(late), 0, 990.0) == 1000.0
     assert waits_for(rundown(late), 0, 1000.0) is None
@@ -77,8 +77,10 @@ lengths = st.lists(st.floats(0.04, 4000), min_size=1, max_size=8)
 
 
 @given(lengths, st.booleans(), st.floats(0, 1e6), st.floats(0, 100))
-def test_joining_later_is_joining_and_playing_on(spans: list[float], loops: bool, seconds: float, more: float) -> None:
-    """P-07: the place at t + more is the place at t, played on for more."""
+def test_joining_later_gives_the_same_position_as_joining_and_playing(
+    spans: list[float], loops: bool, seconds: float, more: float
+) -> None:
+    """P-07: the position at t + more is the position at t, played for `more` seconds."""
     listed = rundown(*(item(str(number), span) for number, span in enumerate(spans)), is_loop=loops)
     place = locate(listed, 0, 0.0, seconds)
     if place.index is None:
@@ -95,8 +97,8 @@ def test_joining_later_is_joining_and_playing_on(spans: list[float], loops: bool
 
 
 @given(st.integers(-3000, 3000), st.lists(st.integers(1, 2000), min_size=1, max_size=30), st.integers(0, 40))
-def test_sound_stays_where_it_belongs_however_late_it_comes(start: int, bites: list[int], late: int) -> None:
-    """P-09: silence before, silence where nothing came in time, never a shift."""
+def test_late_sound_is_never_shifted(start: int, bites: list[int], late: int) -> None:
+    """P-09: samples that do not arrive in time are replaced by silence."""
     sound, out, fed, total = Sound(), b"", 0, sum(bites)
     samples = [index.to_bytes(SAMPLE_BYTES, "big") for index in range(1, 4001)]
     sound.starts_at = start
@@ -112,7 +114,7 @@ def test_sound_stays_where_it_belongs_however_late_it_comes(start: int, bites: l
         assert found in {0, place - start + 1}
 
 
-def test_sound_and_picture_have_the_same_length_at_any_rate() -> None:
+def test_sound_and_picture_have_the_same_length_at_any_frame_rate() -> None:
     from fractions import Fraction
 
     for rate in (Fraction(25), Fraction(50), Fraction(30000, 1001), Fraction(24000, 1001), Fraction(60000, 1001)):
@@ -146,9 +148,7 @@ HEARD = "n:0 pts:-1024 pts_time:-0.0213333 fmt:fltp channels:2 chlayout:stereo r
         (f"[Parsed_showinfo_0 @ 0x5] {OLDER.replace('n:   0', 'n:   3')}{HEARD}", None, -0.0213333),
     ],
 )
-def test_the_beginnings_are_read_however_the_lines_run_into_each_other(
-    line: str, picture: float | None, sound: float | None
-) -> None:
-    """P-09: picture and sound print from two threads; a word that is not understood was a clip that was passed over."""
+def test_start_times_are_parsed_from_mixed_ffmpeg_lines(line: str, picture: float | None, sound: float | None) -> None:
+    """P-09: ffmpeg prints from two threads, so lines mix. A clip whose start times are not found is skipped."""
     found = [pattern.search(line) for pattern in (FIRST_PICTURE, FIRST_SOUND)]
     assert [float(each.group(1)) if each else None for each in found] == [picture, sound]

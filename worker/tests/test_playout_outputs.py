@@ -1,4 +1,4 @@
-"""Where a channel goes: each output on its own, received by a real ffmpeg, and none in the way of another."""
+"""Outputs of a channel, received by a real ffmpeg: a failing output does not affect the others."""
 
 import json
 import socket
@@ -22,9 +22,10 @@ from worker.wire.configuration import Output
 pytestmark = pytest.mark.paced
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["srt", "rtmp"])
-def test_a_receiver_that_comes_back_has_a_picture_within_5_seconds(kind: str, tmp_path: Path) -> None:
-    """P-09, S-05: one failing output stops nobody, is retried, and no key stands in a command line."""
+def test_a_restarted_receiver_gets_a_picture_within_5_seconds(kind: str, tmp_path: Path) -> None:
+    """P-09, S-05: a failing output is retried and stops no other output; no command line contains its secret."""
     port = free_port()
     secret = {"srt": {"passphrase": "averysecretword"}, "rtmp": {"rtmp_playpath": "averysecretword"}}[kind]
     address = {"srt": f"srt://127.0.0.1:{port}", "rtmp": f"rtmp://127.0.0.1:{port}/live"}[kind]
@@ -52,8 +53,8 @@ def test_a_receiver_that_comes_back_has_a_picture_within_5_seconds(kind: str, tm
     assert {after - before for before, after in pairwise(stamps(tmp_path / "out.ts", "v"))} == {3600}
 
 
-def test_an_output_that_listens_waits_for_its_caller(tmp_path: Path) -> None:
-    """P-09: nobody has called yet: that is no fault, and nothing is torn down meanwhile."""
+def test_a_listening_output_waits_for_its_caller(tmp_path: Path) -> None:
+    """P-09: waiting for a caller is not an error and causes no restart."""
     port = free_port(socket.SOCK_DGRAM)
     url = f"srt://127.0.0.1:{port}?mode=listener"
     outputs = [{"key": "file", "type": "file", "url": "out.ts"}, {"key": "far", "type": "srt", "url": url}]
@@ -64,14 +65,14 @@ def test_an_output_that_listens_waits_for_its_caller(tmp_path: Path) -> None:
         receiver = _receive("srt", port, mode="caller")
         try:
             _first_frame(receiver, 30)
-            wait_until(lambda: worker.status()["outputs"][1]["state"] == "sending", 20, "somebody is there")
+            wait_until(lambda: worker.status()["outputs"][1]["state"] == "sending", 20, "the output is sending")
         finally:
             _kill(receiver)
 
 
 @pytest.mark.parametrize("kind", ["udp", "rtp"])
-def test_a_datagram_output_is_received(kind: str, tmp_path: Path) -> None:
-    """P-09: nobody need be there when it begins."""
+def test_a_udp_or_rtp_output_is_received(kind: str, tmp_path: Path) -> None:
+    """P-09: the receiver may start later than the channel."""
     port = free_port(socket.SOCK_DGRAM)
     outputs = [{"key": "far", "type": kind, "url": f"{kind}://127.0.0.1:{port}"}]
     with playout(tmp_path, clips(tmp_path, 1, 60.0), outputs=outputs) as worker:
@@ -81,11 +82,11 @@ def test_a_datagram_output_is_received(kind: str, tmp_path: Path) -> None:
             assert _first_frame(receiver, 60) < 60
         finally:
             _kill(receiver)
-        wait_until(lambda: worker.status()["outputs"][0]["state"] == "sending", 20, "it says so")
+        wait_until(lambda: worker.status()["outputs"][0]["state"] == "sending", 20, "the output is sending")
 
 
-def test_an_hls_output_is_a_playlist_that_plays(tmp_path: Path) -> None:
-    """P-09: in the media folder; what is old goes."""
+def test_an_hls_output_is_a_playable_live_playlist(tmp_path: Path) -> None:
+    """P-09: written to the media folder, without an end mark."""
     outputs = [{"key": "web", "type": "hls", "url": "playout/web/index.m3u8"}]
     playlist = tmp_path / "playout/web/index.m3u8"
 
@@ -105,8 +106,8 @@ def test_an_hls_output_is_a_playlist_that_plays(tmp_path: Path) -> None:
     assert {after - before for before, after in pairwise(numbers)} <= {0, 1}
 
 
-def test_a_file_output_stops_for_want_of_room_and_the_channel_goes_on(tmp_path: Path) -> None:
-    """P-09, R-18: recordings need the last of the room more."""
+def test_a_file_output_waits_while_disk_space_is_low_and_the_channel_continues(tmp_path: Path) -> None:
+    """P-09, R-18: the remaining disk space is for recordings."""
     far_too_much = 1 << 60
     with playout(tmp_path, clips(tmp_path, 1, 30.0), min_free_bytes=far_too_much) as worker:
         status = worker.wait_for(state="playing", frames=50)
@@ -116,10 +117,10 @@ def test_a_file_output_stops_for_want_of_room_and_the_channel_goes_on(tmp_path: 
     assert not (tmp_path / "out.ts").exists()
 
 
-def test_a_file_that_is_written_is_ended_whole_when_room_gets_short(
+def test_a_file_output_is_closed_properly_when_disk_space_runs_low(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-18: and it goes on under another name once there is some."""
+    """R-18: it continues in a new file when there is enough space again."""
     room = [10_000]
     monkeypatch.setattr(senders, "free_bytes", lambda folder: room[0])
     binary = Binary(ffmpeg(), is_static=True)
@@ -133,12 +134,14 @@ def test_a_file_that_is_written_is_ended_whole_when_room_gets_short(
     stream = (tmp_path / "media" / "out.ts").read_bytes()
     sender.start()
     try:
-        wait_until(lambda: _fed(sender, fan, stream) and _size(tmp_path / "out.ts"), 20, "it writes")
+        wait_until(lambda: _fed(sender, fan, stream) and _size(tmp_path / "out.ts"), 20, "the file is written")
         room[0] = 1_000
-        wait_until(lambda: "MB are free" in sender.error and sender.state == "waiting", 20, "it waits for room")
+        wait_until(
+            lambda: "MB are free" in sender.error and sender.state == "waiting", 20, "the output waits for disk space"
+        )
         assert decode(tmp_path / "out.ts") > 0
         room[0] = 10_000
-        wait_until(lambda: _fed(sender, fan, stream) and _size(tmp_path / "out-002.ts"), 20, "it goes on")
+        wait_until(lambda: _fed(sender, fan, stream) and _size(tmp_path / "out-002.ts"), 20, "a second file is written")
     finally:
         sender.end()
         sender.join(5)
@@ -153,8 +156,8 @@ def _fed(sender: senders.FileSender, fan: Fan, stream: bytes) -> senders.FileSen
     return sender
 
 
-def test_words_of_a_later_list_are_not_printed(tmp_path: Path) -> None:
-    """S-05: a live source that was put into the list while the channel was on air."""
+def test_secrets_of_a_list_loaded_later_are_redacted(tmp_path: Path) -> None:
+    """S-05: a live source was added to the list while the channel was on air."""
     port = free_port(socket.SOCK_DGRAM)
     source = {"type": "srt", "url": f"srt://127.0.0.1:{port}/averysecretword?timeout=300000", "options": {}}
     live = {"key": "l", "kind": "live", "title": "averysecretword", "seconds": 20.0}
@@ -162,9 +165,7 @@ def test_words_of_a_later_list_are_not_printed(tmp_path: Path) -> None:
         worker.wait_for(state="playing")
         rundown = {"version": "2", "items": [asset("0", "0.mp4", seconds=2.0), live], "is_loop": False}
         worker.ask("/load", body={"rundown": rundown, "sources": {"l": source}, "redact": ["averysecretword"]})
-        status = wait_until(
-            lambda: found if (found := worker.status())["error"] else None, 40, "it says that nobody is there"
-        )
+        status = wait_until(lambda: found if (found := worker.status())["error"] else None, 40, "an error is reported")
     assert "averysecretword" not in status["error"].partition(":")[2], status["error"]
 
 
@@ -196,7 +197,7 @@ def _receive(kind: str, port: int, mode: str = "listener") -> "subprocess.Popen[
 
 
 def _first_frame(receiver: "subprocess.Popen[str]", limit: float) -> float:
-    """Seconds until it has decoded a frame."""
+    """Seconds until the receiver has decoded a frame."""
     began = time.monotonic()
     assert receiver.stdout is not None
     for line in receiver.stdout:

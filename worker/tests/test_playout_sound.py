@@ -1,7 +1,7 @@
-"""Sound that lies behind its picture, as in fragmented files and in what encoders send: all of it goes out, in place.
+"""Sound that comes later than its picture, as in fragmented files and from encoders: all of it is sent, in sync.
 
-ffmpeg is played by a script that does as version 5 does: one thread that writes picture and sound in the order in which
-they come, and waits where a pipe is full. Later versions read ahead, and hide what is tested here.
+A script takes the place of ffmpeg and behaves like version 5: one thread writes picture and sound in the order in which
+they come, and waits while a pipe is full. Later versions read ahead, so they would not show the problem tested here.
 """
 
 import sys
@@ -51,7 +51,7 @@ for number in range({seconds} * rate + behind):
 
 
 def ticks_with_sound(folder: Path, *, behind: float, is_live: bool, seconds: int = 5) -> tuple[int, int]:
-    """(ticks, of which with sound) of what was taken at its own pace, as the pacer does."""
+    """(ticks, ticks with sound) of a decoder that is read at the speed of the pacer."""
     script = folder / "ffmpeg.py"
     script.write_text(
         PRETENDER.format(
@@ -87,7 +87,7 @@ def _take_all(decoder: Decoder, seconds: int, *, is_live: bool) -> tuple[int, in
         taken = decoder.take(SAMPLE_RATE // RATE)
         if taken.is_end:
             break
-        if taken.frame is None:  # a busy machine; the pacer would show the last one again
+        if taken.frame is None:  # a busy machine; the pacer would repeat the last frame
             began += 1 / RATE
             continue
         ticks += 1
@@ -97,12 +97,12 @@ def _take_all(decoder: Decoder, seconds: int, *, is_live: bool) -> tuple[int, in
 
 @pytest.fixture(autouse=True)
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As few frames ahead as of 1080p50."""
+    """Buffer as few frames as with 1080p50."""
     monkeypatch.setattr("worker.playout.inputs.decoder.BUFFER_BYTES", 21 * PICTURE.frame_bytes)
 
 
 @pytest.mark.parametrize("behind", [0.02, 0.5, 1.0, 1.4])
-def test_sound_behind_the_picture_of_a_file_is_waited_for(tmp_path: Path, behind: float) -> None:
+def test_late_sound_of_a_file_is_complete(tmp_path: Path, behind: float) -> None:
     """P-09: a fragment holds a second of picture and then its sound."""
     ticks, heard = ticks_with_sound(tmp_path, behind=behind, is_live=False)
     assert ticks == 200
@@ -110,7 +110,7 @@ def test_sound_behind_the_picture_of_a_file_is_waited_for(tmp_path: Path, behind
 
 
 @pytest.mark.parametrize("behind", [0.02, 0.4, 0.9, 1.3])
-def test_sound_behind_the_picture_of_a_live_source_is_waited_for(tmp_path: Path, behind: float) -> None:
+def test_late_sound_of_a_live_source_is_complete(tmp_path: Path, behind: float) -> None:
     """P-09: encoders send the sound up to a second later."""
     ticks, heard = ticks_with_sound(tmp_path, behind=behind, is_live=True)
     assert ticks > 100

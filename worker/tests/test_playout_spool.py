@@ -1,4 +1,4 @@
-"""What went out, on disk: bounded, and read by whoever comes next."""
+"""The as-run spool on disk: its size is limited, and the next media worker reads it."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -18,10 +18,10 @@ def begin(book: Spool, key: str) -> AsRunRecord:
     return book.begin(AsRunRecord(0, 0, key=key, kind="asset", title=key, started_at=MOMENT))
 
 
-def test_the_file_of_a_channel_that_is_on_for_months_stays_small(
+def test_the_spool_of_a_channel_that_runs_for_months_stays_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P-10: a line every ten seconds of every thing on air; what is known of each is kept."""
+    """P-10: a line is added every ten seconds; the last line of every entry is kept."""
     monkeypatch.setattr(asrun_spool, "MOST_BYTES", 20_000)
     book = Spool(tmp_path, 3)
     for number in range(10):
@@ -38,6 +38,19 @@ def test_the_file_of_a_channel_that_is_on_for_months_stays_small(
     assert [known[str(number)]["reason"] for number in range(10)] == ["played"] * 10
 
     successor = Spool(tmp_path, 4)
-    wait_until(lambda: len(successor.since(0).entries) == 10, 10, "it knows what its predecessor wrote")
+    wait_until(lambda: len(successor.since(0).entries) == 10, 10, "the next media worker has read the spool")
     assert {entry.frames for entry in successor.since(0).entries} == {99}
+    successor.close()
+
+
+def test_a_title_with_a_line_separator_stays_one_entry(tmp_path: Path) -> None:
+    """P-10: text that was pasted from a document may contain U+2028 or U+0085."""
+    title = "Evening\u2028news \u0085"
+    book = Spool(tmp_path, 3)
+    begin(book, title)
+    book.close(20)
+
+    successor = Spool(tmp_path, 4)
+    wait_until(lambda: successor.revision == 1, 10, "it knows what its predecessor wrote")
+    assert [entry.title for entry in successor.since(0).entries] == [title]
     successor.close()

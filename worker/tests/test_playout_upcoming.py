@@ -9,7 +9,7 @@ from worker.playout.loaded_config import Resume, Rundown
 
 
 def test_an_item_inserted_after_the_item_on_air_is_played_next(simulate: Any) -> None:
-    """P-09: although the next three were planned already. An open slot among them stays open."""
+    """P-09: although the next three items were already planned. An open slot among them stays open."""
     a, b, c, d = (item(key) for key in "abcd")
     channel = simulate(a, b, c, d)
     channel.run(3)
@@ -25,9 +25,11 @@ def test_a_skip_waits_until_the_next_item_can_be_shown(simulate: Any) -> None:
     channel = simulate(item("a", 30.0), item("slow", 10.0, kind="growing"), item("b", 30.0))
     channel.run(3)
     channel.director.skip(channel.now)
-    assert channel.director.lineup.upcoming[0] in channel.director.wishes(channel.now), "however far it was"
+    assert channel.director.lineup.upcoming[0] in channel.director.wishes(channel.now), (
+        "the next item is opened, however far away it was"
+    )
     channel.run(7)
-    assert channel.director.slot.item.key == "a", "what follows is being opened"
+    assert channel.director.slot.item.key == "a", "the next item is still being opened"
     channel.director.lineup.upcoming[0].failure = "it cannot be opened"
     channel.run(8)
     assert channel.asrun() == [("a", pytest.approx(7.0, abs=0.3), "skipped"), ("slow", 0.0, "bad")]
@@ -51,7 +53,7 @@ def test_a_skip_waits_five_seconds_at_most_and_does_not_skip_twice(simulate: Any
 
 
 def test_an_item_moved_up_is_played_earlier(simulate: Any) -> None:
-    """P-01: drag and drop in the editor reaches the air."""
+    """P-01: for example by drag and drop in the editor."""
     a, b, c, d = (item(key) for key in "abcd")
     channel = simulate(a, b, c, d)
     channel.run(3)

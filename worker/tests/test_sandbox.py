@@ -1,4 +1,4 @@
-"""The sandbox of programs that read strangers' files: really closed, or not entered."""
+"""The sandbox of programs that read untrusted files: it is enforced, or the program does not run."""
 
 import os
 import socket
@@ -11,14 +11,14 @@ import pytest
 from testing.media import environment, ffmpeg
 from worker.media.sandbox import CannotConfine, Sandbox, landlock_version, no_sockets
 
-# Where CI=true they run, and fail without it: nothing is hidden there.
+# With CI=true they are not skipped: without Landlock they fail.
 needs_landlock = pytest.mark.skipif(
     not landlock_version() and os.environ.get("CI") != "true", reason="this kernel has no Landlock"
 )
 
 
 def run_sandboxed(code: str, *, reads: list[Path] = [], writes: list[Path] = []) -> "subprocess.CompletedProcess[str]":  # noqa: B006
-    """A Python program inside of the sandbox; the interpreter's own folders are given to it."""
+    """Run Python code in the sandbox; it may also read the interpreter's own folders."""
     base = [Path(sys.base_prefix), Path(sys.prefix)]
     sandbox = Sandbox(reads=[*base, *reads], writes=writes, runs=sys.executable)
     try:
@@ -34,8 +34,8 @@ def run_sandboxed(code: str, *, reads: list[Path] = [], writes: list[Path] = [])
         sandbox.close()
 
 
-def test_what_is_sandboxed_cannot_reach_the_network() -> None:
-    """A-05: a probe or decode never has network access, not even to this machine."""
+def test_a_sandboxed_program_cannot_use_the_network() -> None:
+    """A-05: a probe or decode has no network access, not even to this machine."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -46,14 +46,14 @@ def test_what_is_sandboxed_cannot_reach_the_network() -> None:
 
 
 @pytest.mark.parametrize("kind", ["AF_INET, socket.SOCK_DGRAM", "AF_UNIX, socket.SOCK_STREAM", "AF_NETLINK, 3"])
-def test_no_kind_of_socket_can_be_made(kind: str) -> None:
+def test_a_sandboxed_program_cannot_create_any_kind_of_socket(kind: str) -> None:
     done = run_sandboxed(f"import socket; socket.socket(socket.{kind})")
     assert "PermissionError" in done.stderr
 
 
 @needs_landlock
-def test_what_is_sandboxed_sees_only_what_it_is_given(tmp_path: Path) -> None:
-    """A-05: nothing is read outside of the files that were named."""
+def test_a_sandboxed_program_reads_only_the_given_files(tmp_path: Path) -> None:
+    """A-05: all other files are refused."""
     given, other = tmp_path / "given.txt", tmp_path / "other.txt"
     given.write_text("yes")
     other.write_text("no")
@@ -64,7 +64,7 @@ def test_what_is_sandboxed_sees_only_what_it_is_given(tmp_path: Path) -> None:
 
 
 @needs_landlock
-def test_what_is_sandboxed_writes_only_where_it_may(tmp_path: Path) -> None:
+def test_a_sandboxed_program_writes_only_to_the_given_folders(tmp_path: Path) -> None:
     allowed, other = tmp_path / "allowed", tmp_path / "other"
     allowed.mkdir()
     other.mkdir()
@@ -73,7 +73,7 @@ def test_what_is_sandboxed_writes_only_where_it_may(tmp_path: Path) -> None:
     assert "PermissionError" in run_sandboxed(f"open({str(other / 'new')!r}, 'w')", writes=[allowed]).stderr
 
 
-def test_the_memory_of_what_is_sandboxed_is_bounded() -> None:
+def test_the_memory_of_a_sandboxed_program_is_limited() -> None:
     sandbox = Sandbox(reads=[Path(sys.base_prefix), Path(sys.prefix)], runs=sys.executable, memory_mb=256)
     code = "x = bytearray(512 * 1024 * 1024)"
     done = subprocess.run(
@@ -87,12 +87,12 @@ def test_the_memory_of_what_is_sandboxed_is_bounded() -> None:
     assert b"MemoryError" in done.stderr
 
 
-def test_an_unknown_machine_is_refused_instead_of_left_open() -> None:
+def test_an_unknown_processor_architecture_is_refused() -> None:
     with pytest.raises(CannotConfine):
         no_sockets("sparc")
 
 
-def test_ffmpeg_works_in_the_cage(tmp_path: Path) -> None:
+def test_ffmpeg_works_in_the_sandbox(tmp_path: Path) -> None:
     sandbox = Sandbox(reads=[], writes=[tmp_path], runs=ffmpeg())
     command = [ffmpeg(), "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=64x64:rate=5:duration=1"]
     done = subprocess.run(

@@ -1,6 +1,6 @@
-"""Is there really a picture? Sound that goes on and a card's own bars are none; a source of sound alone needs none.
+"""Detection of the signal: sound without a picture, and a card's own bars, mean no signal. Radio needs no picture.
 
-ffmpeg is played by a script here: what it says is what the worker has to go by, and a card can be pulled at will.
+A script takes the place of ffmpeg and prints what ffmpeg would print, so that a test can "pull the cable" of a card.
 """
 
 import os
@@ -57,7 +57,7 @@ while True:
 
 
 class Pretended:
-    """An ffmpeg whose source does as it is told: picture, sound (alone), pulled (a card that draws bars)."""
+    """A fake ffmpeg with a source that the test controls: picture, sound (alone), pulled (a card that sends bars)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,10 +82,10 @@ def pretended(tmp_path: Path) -> Pretended:
 
 
 @pytest.mark.parametrize(("source", "mode"), [(UDP, "sound"), (CARD, "pulled")], ids=["sound alone", "cable pulled"])
-def test_a_picture_that_goes_while_something_goes_on_is_no_signal_and_a_gap(
+def test_a_lost_picture_is_no_signal_and_a_gap_although_data_still_arrives(
     pretended: Pretended, tmp_path: Path, source: dict[str, Any], mode: str
 ) -> None:
-    """R-15: bars, or sound without a picture, are not a recording; when the picture is back, the gap is on record."""
+    """R-15: bars, or sound without a picture, do not count as recorded; the gap ends when the picture returns."""
     with capture(tmp_path, source, environment=pretended.environment) as worker:
         worker.wait_for(state="recording", frames=10)
         pretended.send(mode)
@@ -93,7 +93,7 @@ def test_a_picture_that_goes_while_something_goes_on_is_no_signal_and_a_gap(
         assert (lost["signal"], lost["error"]) == (False, "the source sends no picture")
         pretended.send("picture")
         worker.wait_for(state="recording")
-        [gap] = wait_until(lambda: worker.status()["gaps"], 10, "the gap is written down")
+        [gap] = wait_until(lambda: worker.status()["gaps"], 10, "the gap is reported")
         status = worker.status()
         assert (status["signal"], status["error"]) == (True, "")
         assert len(status["parts"]) == 1
@@ -102,15 +102,15 @@ def test_a_picture_that_goes_while_something_goes_on_is_no_signal_and_a_gap(
 
 
 @pytest.mark.parametrize(("source", "mode"), [(UDP, "sound"), (CARD, "pulled")], ids=["sound alone", "cable pulled"])
-def test_a_picture_that_does_not_come_back_is_missing_at_the_end(
+def test_a_picture_that_does_not_return_is_a_gap_at_the_end(
     pretended: Pretended, tmp_path: Path, source: dict[str, Any], mode: str
 ) -> None:
-    """R-15: what was written after the picture was gone does not make the recording complete."""
+    """R-15: data written after the picture was lost does not make the recording complete."""
     with capture(tmp_path, source, environment=pretended.environment) as worker:
         worker.wait_for(state="recording", frames=10)
         pretended.send(mode)
         lost = worker.wait_for(state="no_signal")
-        # A machine that stood still looks the same for a moment: something must have gone on without the picture.
+        # A machine that stands still looks the same at first. Wait until data was written without a picture.
         worker.wait_for(state="no_signal", bytes=lost["bytes"] + 5 * PACKET_BYTES)
         final = worker.stop()
     [gap] = final["gaps"]
@@ -118,8 +118,8 @@ def test_a_picture_that_does_not_come_back_is_missing_at_the_end(
     assert gap["seconds"] >= 3
 
 
-def test_a_source_of_sound_alone_is_recorded(pretended: Pretended, tmp_path: Path) -> None:
-    """R-15, R-19: radio has no picture, and misses none."""
+def test_a_source_without_a_picture_stream_is_recorded(pretended: Pretended, tmp_path: Path) -> None:
+    """R-15, R-19: for radio a missing picture is no gap."""
     (tmp_path / "no-video").touch()
     pretended.send("sound")
     with capture(tmp_path, UDP, environment=pretended.environment) as worker:
@@ -134,7 +134,7 @@ def test_a_source_of_sound_alone_is_recorded(pretended: Pretended, tmp_path: Pat
 @pytest.mark.parametrize(
     ("mode", "words"), [("picture", ""), ("pulled", "the card has no signal"), ("sound", "no picture within 4 s")]
 )
-def test_the_look_ahead_tells_bars_from_a_picture(
+def test_the_pre_flight_check_tells_bars_from_a_picture(
     pretended: Pretended, monkeypatch: pytest.MonkeyPatch, mode: str, words: str
 ) -> None:
     """R-20."""

@@ -1,4 +1,4 @@
-"""A recording split by the clock: files at round times, not a frame lost, nobody's file overwritten."""
+"""Recordings split by the clock: files begin at round times, no frame is lost, no existing file is overwritten."""
 
 import os
 import signal
@@ -25,21 +25,21 @@ EDGE_FRAMES = 20  # the sender's key frames are 12 frames apart, and its sound i
 
 
 def parts_of(worker: Worker, count: int) -> list[dict[str, Any]]:
-    """The parts of a running recording, once there are so many."""
+    """Wait until the recording has this many parts, and return them."""
     return wait_until(
         lambda: found if len(found := worker.status().get("parts", [])) >= count else None, 60, f"{count} parts"
     )
 
 
 def seconds_past(part: dict[str, Any], offset: int = 0) -> float:
-    """How long after a round time the file begins."""
+    """Seconds between a round time and the first frame of the file."""
     return (datetime.fromisoformat(part["first_frame_at"]).timestamp() + offset) % EVERY
 
 
-@pytest.mark.alone  # ffmpeg reports the edges by the clock; beside three other recordings they are late
+@pytest.mark.alone  # ffmpeg reports the edges by the clock; with other recordings on the same machine they are late
 @pytest.mark.parametrize("container", ["mpegts", "fmp4"])
 def test_files_begin_at_round_times_and_no_frame_is_lost_between_them(tmp_path: Path, container: str) -> None:
-    """R-16: split by duration, aligned to the clock; every number the source sent is there once, in order."""
+    """R-16: every frame number that the source sent is there once, in order."""
     port = free_port(socket.SOCK_DGRAM)
     source = {"type": "udp", "url": f"udp://127.0.0.1:{port}"}
     with counted_sender(port, 60), capture(tmp_path, source, container=container, split_seconds=EVERY) as worker:
@@ -62,21 +62,21 @@ def test_files_begin_at_round_times_and_no_frame_is_lost_between_them(tmp_path: 
         assert part["bytes"] == path.stat().st_size
     for before, after in pairwise(parts):
         assert before["last_frame_at"] == after["first_frame_at"]
-    for part in parts[1:]:  # the next of its key frames comes within half a second, and is known within another
+    for part in parts[1:]:  # the next key frame comes within half a second, and is reported within another
         assert seconds_past(part) < 1.5 or seconds_past(part) > EVERY - 1, part
 
 
-def test_the_house_clock_counts_not_utc(tmp_path: Path) -> None:
-    """R-16: a house whose time is not a whole number of splits ahead of UTC has round times of its own."""
+def test_files_are_split_by_house_time_not_utc(tmp_path: Path) -> None:
+    """R-16: the offset to UTC need not be a multiple of the split length."""
     with capture(tmp_path, TEST, split_seconds=EVERY, split_offset_seconds=20_702) as worker:
         parts = parts_of(worker, 3)
 
-    for part in parts[1:]:  # the encoder holds a picture for a second before it writes it
+    for part in parts[1:]:  # the encoder holds a frame for a second before it writes it
         assert seconds_past(part, 2) < 1.5 or seconds_past(part, 2) > EVERY - 1.5, part
 
 
-def test_a_killed_ffmpeg_goes_on_under_the_next_number(tmp_path: Path) -> None:
-    """R-15, R-16: the gap is the only one; what was reserved for the dead one is used by its successor."""
+def test_after_a_killed_ffmpeg_the_recording_continues_with_the_next_number(tmp_path: Path) -> None:
+    """R-15, R-16: there is one gap, and the new ffmpeg uses the number that was reserved for the killed one."""
     with capture(tmp_path, TEST, split_seconds=EVERY) as worker:
         parts_of(worker, 2)
         os.kill(worker.recorder_pid(), signal.SIGKILL)
@@ -91,13 +91,15 @@ def test_a_killed_ffmpeg_goes_on_under_the_next_number(tmp_path: Path) -> None:
     assert [path.name for path in worker.files()] == [part["file"] for part in final["parts"]]
 
 
-def test_a_number_somebody_else_has_is_left_alone(tmp_path: Path) -> None:
-    """R-16, R-21: two workers on one storage never write to the same file; the recording goes on under another."""
+def test_an_existing_file_is_not_overwritten_by_a_split(tmp_path: Path) -> None:
+    """R-16, R-21: two media workers on one storage never write to the same file; the second uses another number."""
     folder = tmp_path / "take"
     folder.mkdir()
     (folder / "one-003.ts").write_bytes(b"another's recording")
     with capture(tmp_path, TEST, split_seconds=EVERY) as worker:
-        wait_until(lambda: any(part["number"] > 3 for part in worker.status().get("parts", [])), 40, "it goes on")
+        wait_until(
+            lambda: any(part["number"] > 3 for part in worker.status().get("parts", [])), 40, "a part after number 3"
+        )
         final = worker.stop()
 
     assert (folder / "one-003.ts").read_bytes() == b"another's recording"
@@ -106,8 +108,8 @@ def test_a_number_somebody_else_has_is_left_alone(tmp_path: Path) -> None:
     assert all(seconds_between(gap["from_at"], gap["to_at"]) < 10 for gap in final["gaps"])
 
 
-def test_a_killed_worker_leaves_parts_its_successor_continues(tmp_path: Path) -> None:
-    """R-11, R-16: nothing of the first is touched, and both are one recording."""
+def test_the_next_media_worker_continues_the_parts_of_a_killed_one(tmp_path: Path) -> None:
+    """R-11, R-16: the first parts are not changed, and all parts are one recording."""
     with capture(tmp_path, TEST, split_seconds=EVERY) as worker:
         parts_of(worker, 2)
         worker.process.kill()
@@ -122,8 +124,8 @@ def test_a_killed_worker_leaves_parts_its_successor_continues(tmp_path: Path) ->
     assert [gap["reason"] for gap in final["gaps"]] == ["worker_died"]
 
 
-def test_what_is_known_is_not_told_again(tmp_path: Path) -> None:
-    """R-16: a week that is split has thousands of parts; totals count all, the last line tells what is not known."""
+def test_known_parts_are_not_reported_again(tmp_path: Path) -> None:
+    """R-16: a split week has thousands of parts. Totals include all parts; the final status lists only unknown ones."""
     with capture(tmp_path, TEST, split_seconds=EVERY) as worker:
         parts_of(worker, 3)
         some = worker.ask("/status?parts_after=2")
@@ -134,8 +136,8 @@ def test_what_is_known_is_not_told_again(tmp_path: Path) -> None:
     assert min(part["number"] for part in final["parts"]) == 3
 
 
-def test_a_number_that_a_killed_predecessor_had_reserved_holds_nobody_up(tmp_path: Path) -> None:
-    """R-11, R-16: it died before its first byte: an empty file of the journal, and an empty one that is not in it."""
+def test_numbers_reserved_by_a_killed_media_worker_are_skipped(tmp_path: Path) -> None:
+    """R-11, R-16: it died before its first byte and left one empty file in its journal and one outside it."""
     folder = tmp_path / "take"
     journal = Journal.open(folder, "one", "mpegts")
     first = journal.begin(1, datetime.now(UTC))
@@ -150,8 +152,8 @@ def test_a_number_that_a_killed_predecessor_had_reserved_holds_nobody_up(tmp_pat
     assert numbers
 
 
-def test_storage_that_refuses_the_next_file_for_a_moment_ends_nothing(tmp_path: Path, monkeypatch: Any) -> None:
-    """R-18: the file that is written goes on; the number is asked for again."""
+def test_a_storage_error_at_a_split_does_not_end_the_recording(tmp_path: Path, monkeypatch: Any) -> None:
+    """R-18: the current file continues, and the next number is reserved later."""
     journal = Journal.open(tmp_path, "one", "mpegts")
     part = journal.begin(1, datetime.now(UTC))
 

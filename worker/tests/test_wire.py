@@ -1,4 +1,4 @@
-"""What crosses between control plane and media workers: the same on both sides, and refused with the field's name."""
+"""Messages between control plane and media workers: both sides read the same, and errors name the field."""
 
 import json
 import types
@@ -20,6 +20,7 @@ from worker.wire.configuration import (
     Control,
     DiskAnswer,
     Handover,
+    LaunchClock,
     Output,
     PlayoutConfig,
     ProbeAnswer,
@@ -75,7 +76,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     datetime: st.datetimes(timezones=ZONES),
     Format: st.just(Format(320, 180, Fraction(30000, 1001))),
 }
-# Fields of which not every value makes sense.
+# Fields that accept only some values.
 SENSIBLE: dict[tuple[Any, str], st.SearchStrategy[Any]] = {
     (Item, "kind"): st.sampled_from(["asset", "live"]),
     (Output, "type"): st.just("srt"),
@@ -88,7 +89,7 @@ SENSIBLE: dict[tuple[Any, str], st.SearchStrategy[Any]] = {
 
 
 def values(kind: Any) -> st.SearchStrategy[Any]:
-    """Anything a field of that type may hold."""
+    """Any value that a field of this type may hold."""
     inner = get_args(kind)
     if kind == tuple[Item, ...]:
         return st.lists(values(Item), max_size=3, unique_by=lambda item: item.key).map(tuple)
@@ -109,7 +110,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-def test_what_is_written_is_read_again(kind: type[Any]) -> None:
+def test_a_written_message_is_read_back_unchanged(kind: type[Any]) -> None:
     @settings(max_examples=60, deadline=None)
     @given(values(kind))
     def round_trip(message: Any) -> None:
@@ -119,7 +120,7 @@ def test_what_is_written_is_read_again(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-def test_every_message_has_a_version_and_a_later_one_is_understood(kind: type[Any]) -> None:
+def test_every_message_has_a_version_and_later_versions_are_accepted(kind: type[Any]) -> None:
     @settings(max_examples=10, deadline=None)
     @given(values(kind))
     def read(message: Any) -> None:
@@ -134,7 +135,7 @@ def test_every_message_has_a_version_and_a_later_one_is_understood(kind: type[An
 
 
 def broken(message: Any, *path: Any, **change: Any) -> dict[str, Any]:
-    """The encoded message with one place deep inside changed, or (without a change) taken out."""
+    """The encoded message with the value at `path` changed or, without a change, removed."""
     raw = codec.message(message)
     place: Any = raw
     for step in path[:-1]:
@@ -169,7 +170,7 @@ def broken(message: Any, *path: Any, **change: Any) -> dict[str, Any]:
         (Stop(), ("wire",), {"to": 0}, "wire must be 1 or more"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_name_of_the_field(
+def test_an_invalid_value_is_refused_with_the_name_of_its_field(
     message: Any, path: tuple[Any, ...], change: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(WireError) as refused:
@@ -178,13 +179,13 @@ def test_what_does_not_fit_is_refused_with_the_name_of_the_field(
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", "3", "null", "[" * 100_000, b"\xff"])
-def test_what_is_no_message_is_refused(text: str | bytes) -> None:
+def test_text_that_is_not_a_message_is_refused(text: str | bytes) -> None:
     with pytest.raises(WireError):
         codec.loads(Stop, text)
 
 
-def test_a_refusal_holds_nothing_of_the_message() -> None:
-    """S-05: a configuration is secret, and its reader prints why it refuses one."""
+def test_an_error_contains_nothing_of_the_message() -> None:
+    """S-05: a configuration contains secrets, and the error is printed."""
     raw = broken(CAPTURE, "source", "options", to=["averysecretword"])
     with pytest.raises(WireError) as refused:
         codec.loads(CaptureConfig, json.dumps(raw))
@@ -192,22 +193,24 @@ def test_a_refusal_holds_nothing_of_the_message() -> None:
 
 
 @pytest.mark.parametrize("config", [CAPTURE, PLAYOUT], ids=["capture", "playout"])
-def test_secrets_are_sealed_apart_and_the_media_worker_is_told_all(config: Any) -> None:
-    """S-05: the open part is stored as it is."""
+def test_secrets_are_sealed_separately_and_the_media_worker_gets_them(config: Any) -> None:
+    """S-05: the part without secrets is stored unencrypted."""
     is_open, sealed = codec.split(config)
     assert "averysecretword" not in json.dumps(is_open)
     assert "averysecretword" not in repr(config)
     control = Control("booking:1", 2, "token", "127.0.0.1", 9600)
     line = write_handover(control, {**is_open, **sealed})
     assert read_handover(type(config), line) == Handover(control, config)
+    clock = LaunchClock(NOW, -3.5)
+    assert read_handover(type(config), write_handover(control, {**is_open, **sealed}, clock)).clock == clock
     raw = json.loads(line)
     del raw["control"]["port"]
     with pytest.raises(WireError, match=r"^control\.port is missing$"):
         read_handover(type(config), json.dumps(raw))
 
 
-def test_a_media_worker_of_another_version_is_heard() -> None:
-    """It knows fewer fields than we do, and some we do not know."""
+def test_the_status_of_a_media_worker_of_another_version_is_read() -> None:
+    """It lacks some fields and has some unknown ones."""
     told = {"wire": 7, "owner": "channel:1", "generation": 2, "frames": 9, "mood": "good", "item": {"key": "1", "x": 1}}
     status = codec.loads(PlayoutStatus, json.dumps(told))
     assert (status.frames, status.outputs, status.item and status.item.key) == (9, (), "1")
@@ -216,7 +219,7 @@ def test_a_media_worker_of_another_version_is_heard() -> None:
 
 
 @pytest.mark.parametrize("program", ["capture", "playout", "disk"])
-def test_the_last_line_is_the_status_and_other_lines_are_none(program: str) -> None:
+def test_only_the_final_line_is_read_as_a_final_status(program: str) -> None:
     status = kind_of(program)(owner="x:1", generation=3, frames=5)
     assert read_final(kind_of(program), final_line(status)) == status
     for line in ("", "no preview: disk full", "{}", '{"final": 3}', '{"final": {"wire": 1}}'):
@@ -224,18 +227,18 @@ def test_the_last_line_is_the_status_and_other_lines_are_none(program: str) -> N
             read_final(kind_of(program), line)
 
 
-def test_every_command_has_a_path_of_its_own() -> None:
+def test_every_command_has_its_own_path() -> None:
     kinds = Command.__subclasses__()
     assert len({kind.path for kind in kinds}) == len(kinds)
     assert all(kind.path.startswith("/") for kind in kinds)
 
 
-def test_what_the_format_does_not_know_cannot_be_sent() -> None:
+def test_values_of_unknown_types_cannot_be_sent() -> None:
     @dataclass
     class Strange:
         what: Any
 
-    for what in (object(), b"bytes", datetime(2026, 1, 1)):  # noqa: DTZ001  (a moment without a zone)
+    for what in (object(), b"bytes", datetime(2026, 1, 1)):  # noqa: DTZ001  (without a zone)
         with pytest.raises(TypeError):
             codec.dumps(Strange(what))
 
@@ -245,10 +248,10 @@ def made_part(number: int, first: float, last: float, reason: str = "stopped") -
     return Part(number, f"x-{number:03d}.ts", first_frame_at=moments[0], last_frame_at=moments[1], end_reason=reason)
 
 
-def test_gaps_lie_between_parts_and_inside_of_them() -> None:
-    """R-15: found once, by one function, whoever asks."""
+def test_gaps_are_found_between_parts_and_inside_parts() -> None:
+    """R-15: one function finds the gaps for all callers."""
     silence = Gap(NOW + timedelta(seconds=3), NOW + timedelta(seconds=5), 2.0, NO_SIGNAL)
-    between = Gap(NOW, NOW, 9.0, "stalled")  # an earlier answer: found anew from the parts
+    between = Gap(NOW, NOW, 9.0, "stalled")  # an earlier result; it is computed again from the parts
     parts = [made_part(1, 0, 10, ""), made_part(2, 10.1, 20), Part(3, "x-003.ts"), made_part(4, 25, 30)]
     found = find_gaps(parts, [silence, replace(silence, seconds=2.5), between])
     assert [(gap.seconds, gap.reason) for gap in found] == [(2.5, "no_signal"), (5.0, "stopped")]
@@ -256,8 +259,8 @@ def test_gaps_lie_between_parts_and_inside_of_them() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), max_size=5), st.floats(0, 100))
-def test_what_is_missing_and_what_is_held_make_the_window(cuts: list[tuple[float, float]], length: float) -> None:
-    """R-15: parts that follow each other; whatever lies outside of the window counts for nothing."""
+def test_missing_and_recorded_seconds_add_up_to_the_window(cuts: list[tuple[float, float]], length: float) -> None:
+    """R-15: recorded seconds outside the window do not count."""
     edges = sorted(edge for cut in cuts for edge in cut)
     parts = [made_part(number, *edges[2 * number : 2 * number + 2]) for number in range(len(cuts))]
     missing = missing_seconds(parts, [], NOW, NOW + timedelta(seconds=length))
@@ -265,6 +268,13 @@ def test_what_is_missing_and_what_is_held_make_the_window(cuts: list[tuple[float
     assert missing == pytest.approx(max(0.0, length - sum(last - first for first, last in inside)), abs=1e-3)
 
 
-def test_a_place_is_kept_as_it_is() -> None:
+def test_a_place_is_encoded_and_decoded_unchanged() -> None:
     place = Place("1", 3.5, NOW, is_paused=True)
     assert codec.decode(Place, json.loads(json.dumps(codec.encode(place)))) == place
+
+
+def test_a_message_is_ascii_so_that_no_locale_can_change_it() -> None:
+    item = Item("1", "asset", title="K\u00fcche \u2028 \udce9")
+    for text in [codec.dumps(Cue("\u00e9")), codec.dumps(item), write_handover(Control("o", 1, "\u00e9", "h", 1), {})]:
+        assert text.isascii()
+    assert codec.loads(Item, codec.dumps(item)) == item

@@ -41,8 +41,8 @@ class WireError(ValueError):
 
 
 def dumps(value: Any) -> str:
-    """A message as text, with the version number."""
-    return json.dumps(message(value), ensure_ascii=False, allow_nan=False)
+    """A message as one line of ASCII, with the version number: neither a locale nor a U+2028 in a title changes it."""
+    return json.dumps(message(value), allow_nan=False)
 
 
 def loads(kind: type[T], text: str | bytes) -> T:

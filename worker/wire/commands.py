@@ -19,6 +19,15 @@ class Stop(Command):
 
 
 @dataclass(frozen=True)
+class SetClock(Command):
+    """The station's time was `station_at` when the machine was up for `boot_seconds`. It can be sent twice."""
+
+    path: ClassVar[str] = "/clock"
+    boot_seconds: float
+    station_at: datetime
+
+
+@dataclass(frozen=True)
 class End(Command):
     """Change the end of a recording."""
 

@@ -27,6 +27,14 @@ class Control:
 
 
 @dataclass(frozen=True)
+class LaunchClock:
+    """The station's time when the line was written, and how far the node's clock is ahead as far as we know."""
+
+    station_at: datetime
+    node_offset_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Source:
     """`type` is one of worker.media.sources.TYPES; `url` may contain secrets; `options` are ffmpeg options by name."""
 
@@ -123,6 +131,7 @@ class DiskAnswer:
 
     free_bytes: int
     total_bytes: int
+    node_at: datetime | None = None  # the node's clock
 
 
 @dataclass(frozen=True)
@@ -131,16 +140,20 @@ class Handover(Generic[C]):
 
     control: Control
     config: C
+    clock: LaunchClock | None = None  # None: from a control plane that does not send it
 
 
-def write_handover(control: Control, config: codec.Json) -> str:
+def write_handover(control: Control, config: codec.Json, clock: LaunchClock | None = None) -> str:
     """`config` is an encoded configuration, joined from its open and its sealed fields (see `codec.split`)."""
     line = {codec.VERSION_FIELD: codec.VERSION, "control": codec.encode(control), "config": config}
-    return json.dumps(line, ensure_ascii=False, allow_nan=False)
+    if clock is not None:
+        line["clock"] = codec.encode(clock)
+    return json.dumps(line, allow_nan=False)
 
 
 def read_handover(kind: type[C], line: str) -> Handover[C]:
     """Raises WireError."""
     raw = codec.parse_object(line)
     codec.check_version(raw)
-    return Handover(codec.decode_field(Control, raw, "control"), codec.decode_field(kind, raw, "config"))
+    clock = codec.decode_field(LaunchClock, raw, "clock") if "clock" in raw else None
+    return Handover(codec.decode_field(Control, raw, "control"), codec.decode_field(kind, raw, "config"), clock)

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 MIN_GAP_SECONDS = 0.2
-# Reasons for a gap: no picture inside a part; the media worker died and could not say why the part ended.
+# Reasons for a gap: no picture inside a part; the media worker died and could not say why the part ended; nothing at
+# the beginning or the end of the window.
 NO_SIGNAL = "no_signal"
 WORKER_DIED = "worker_died"
+LATE, EARLY = "late_start", "early_end"
+EDGES = (LATE, EARLY)
 
 
 @dataclass
@@ -69,6 +72,25 @@ def find_gaps(parts: Iterable[Part], known: Iterable[Gap]) -> list[Gap]:
         if (back_at - lost_at).total_seconds() >= MIN_GAP_SECONDS:
             gaps.append(gap_between(lost_at, back_at, before.end_reason or WORKER_DIED))
     return sorted(gaps, key=lambda gap: gap.from_at)
+
+
+def with_edges(
+    parts: Iterable[Part],
+    gaps: Iterable[Gap],
+    wanted_from: datetime,
+    wanted_until: datetime | None,
+    *,
+    tolerated_seconds: float,
+) -> list[Gap]:
+    """The gaps, plus those before the first frame and after the last one, if they are longer than tolerated."""
+    spans = [(part.first_frame_at, part.last_frame_at) for part in parts]
+    first = min((first for first, _ in spans if first), default=None)
+    last = max((last for _, last in spans if last), default=None)
+    found = [gap for gap in gaps if gap.reason not in EDGES]
+    for reason, begin, end in ((LATE, wanted_from, first), (EARLY, last, wanted_until)):
+        if begin and end and (end - begin).total_seconds() > tolerated_seconds:
+            found.append(gap_between(to_milliseconds(begin), to_milliseconds(end), reason))
+    return sorted(found, key=lambda gap: gap.from_at)
 
 
 def missing_seconds(parts: Sequence[Part], gaps: Iterable[Gap], wanted_from: datetime, wanted_until: datetime) -> float:

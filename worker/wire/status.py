@@ -11,6 +11,15 @@ from worker.wire.rundown import Place
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClockReading:
+    """Three clocks at the same moment: the node's, the station's as the media worker counts it, seconds since boot."""
+
+    node_at: datetime
+    station_at: datetime
+    boot_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerStatus:
     """The status of every program. Only its identity is required, so that other versions are understood."""
 
@@ -25,6 +34,11 @@ class WorkerStatus:
     started_at: datetime | None = None
     ends_at: datetime | None = None  # of a program that ends by itself
     error: str = ""
+    clock: ClockReading | None = None
+
+    def news(self) -> object:
+        """What its owner reacts to at once. While it stays equal, the owner is told less often."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +105,13 @@ class PlayoutStatus(WorkerStatus):
     dropping_seconds: float = 0.0
     resyncs: int = 0
     slowest_look_seconds: float = 0.0
+
+    def news(self) -> object:
+        """Without the counters that change with every frame."""
+        still_seconds = int(self.last_frame_age_seconds or 0.0)
+        item = (self.item.key, self.item.has_signal) if self.item else None
+        outputs = tuple((each.key, each.state, each.error) for each in self.outputs)
+        return self.state, self.rundown, self.asrun_revision, self.error, self.frames > 0, still_seconds, item, outputs
 
 
 S = TypeVar("S", bound=WorkerStatus)

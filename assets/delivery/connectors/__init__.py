@@ -5,6 +5,7 @@ secret, remember)`, which sends the asset and returns its ID in the MAM. Sending
 key is the same every time.
 """
 
+import json
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +20,8 @@ def check_config(connector: str, config: Any, *, has_secret: bool) -> list[str]:
     """Faults of a configuration, one sentence each; empty if it is valid."""
     if not isinstance(config, dict):
         return ["The configuration must be a JSON object: {…}."]
+    if "\\u0000" in json.dumps(config):
+        return ["The database cannot store a NUL character."]
     faults: list[str] = _module(connector).check_config(config, has_secret=has_secret)
     return faults
 

@@ -23,7 +23,7 @@ class Command(BaseCommand):
         for job in figures.jobs:
             self.stdout.write(_line(job))
         alive = [worker for worker in figures.workers if worker.is_alive]
-        names = ", ".join(worker.name for worker in alive)
+        names = ", ".join(f"{worker.name} ({worker.version})" for worker in alive)
         words = "job worker" if len(alive) == 1 else "job workers"
         self.stdout.write(
             f"{len(alive)} {words}: {names}" if alive else "No job worker is running. Start one: manage.py runworker"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from nodes.models import Node
 from playout.channels import controls
@@ -12,7 +12,7 @@ from station.actions.commands import row_named
 
 
 class Command(PlayoutCommand):
-    help = "Move a channel that is on air to another node. It continues at the right place."
+    help = "Move a channel that is on air or failing over to another node. It continues at the right place."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
@@ -22,8 +22,6 @@ class Command(PlayoutCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         channel = row_named(Channel, options["channel"])
         to_node = row_named(Node, options["to"]) if options["to"] else None
-        if channel.state != Channel.State.ON_AIR:
-            raise CommandError(f"{channel} is {channel.state_word}: only a channel on air can be moved.")
         if options["dry_run"]:
             self.answer(options, planned_move(channel, to_node), moved=False)
             return

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from scheduling.leader.election import read_status
 from scheduling.models import Booking
+from station.admission import waiting_machines
 from station.clock import database_now, house_time, spoken
 
 
@@ -28,6 +29,7 @@ class Command(BaseCommand):
             "next_hour": soon.count(),
             "overdue": Booking.objects.overdue(now - timedelta(seconds=5)).count(),
             "next_start_at": upcoming.opens_at if upcoming else None,
+            "not_admitted": waiting_machines(),
         }
         if options["json"]:
             content = {"is_leading": status.is_locked, **asdict(status), **figures}
@@ -44,6 +46,8 @@ class Command(BaseCommand):
             self.stdout.write(f"Last heartbeat {spoken(status.silent_seconds or 0)} ago; {status.standbys} on standby.")
         else:
             self.stdout.write("No scheduler leads. Nothing will start or stop until one runs: manage.py runscheduler")
+        for reason in figures["not_admitted"]:
+            self.stdout.write(f"A machine may not lead. {reason}")
         upcoming = figures["next_start_at"]
         words = f"next start {house_time(upcoming)}" if upcoming else "nothing planned"
         counts = f"{figures['active']} active, {figures['next_hour']} within the hour, {figures['overdue']} overdue"

@@ -1,0 +1,3 @@
+"""The version of Airlock, as every process tells it in its record."""
+
+VERSION = "0.1.0"
