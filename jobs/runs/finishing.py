@@ -72,6 +72,8 @@ class Ending:
     # The payload cannot be read yet: the run waits, and job workers with this word leave it to others.
     is_unread: bool = False
     unreadable_by: str = ""
+    # The word of the job worker that could not read the payload.
+    reader: str = ""
 
 
 def succeed(runs: Sequence[Claimed], results: Sequence[Any], *, now: datetime, by: str) -> set[int]:
@@ -136,6 +138,8 @@ def write_end(pk: int, token: UUID | None, to: str, ending: Ending, condition: s
     now, run, code = ending.now, ending.run, str(ending.failure.code)
     text = plain(redact(ending.failure.text))[:ERROR_LENGTH]
     error = {"attempt": run.attempt, "at": now.isoformat(), "code": code, "text": text}
+    if ending.reader:
+        error["reader"] = ending.reader
     moved = Run.move_batch(
         [pk],
         State.RUNNING,

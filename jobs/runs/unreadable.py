@@ -4,7 +4,9 @@ The run is left to live job workers that read this payload differently. If there
 begun with the processes that queue runs. It fails only when nobody could read it for some time.
 """
 
+import itertools
 from datetime import datetime, timedelta
+from typing import Any
 
 from jobs.definitions.job_decorator import JobSpec
 from jobs.definitions.payloads import reader
@@ -23,21 +25,19 @@ def fail_or_set_aside(run: Claimed, failure: Failure, spec: JobSpec, *, now: dat
     if failure.code != Fault.BAD_PAYLOAD:
         return fail(run, failure, spec.backoff(run.attempt), now=now, by=by)
     mine = reader(spec.payload)
-    times, since = _unread(run, now)
-    has_others = any(worker.takes(spec.name) and worker.declares[spec.name] != mine for worker in live_workers(now))
-    if has_others and not times:
-        how = {"is_unread": True, "unreadable_by": mine}
+    before, since = _unread(run, now)
+    tried = {mine, *(error.get("reader", "") for error in before)}
+    has_others = any(worker.takes(spec.name) and worker.declares[spec.name] not in tried for worker in live_workers(now))
+    if has_others:
+        how = {"is_unread": True, "unreadable_by": mine, "reader": mine}
         return write_verdict(run.id, run.token, failure, run, timedelta(0), now=now, by=by, **how)
-    # Nobody else, or the others could not read it either: they must not pass it to each other without end.
-    pause = timedelta(seconds=PAUSES_SECONDS[min(times, len(PAUSES_SECONDS) - 1)])
-    return write_verdict(run.id, run.token, failure, run, pause, now=now, by=by, is_unread=now - since < WAITS)
+    # Each kind of job worker has tried: they must not pass it to each other without end.
+    pause = timedelta(seconds=PAUSES_SECONDS[min(len(before), len(PAUSES_SECONDS) - 1)])
+    how = {"is_unread": now - since < WAITS, "reader": mine}
+    return write_verdict(run.id, run.token, failure, run, pause, now=now, by=by, **how)
 
 
-def _unread(run: Claimed, now: datetime) -> tuple[int, datetime]:
-    """How often in a row the payload could not be read before, and since when."""
-    times, since = 0, now
-    for error in reversed(run.errors):
-        if error["code"] != Fault.BAD_PAYLOAD:
-            break
-        times, since = times + 1, datetime.fromisoformat(error["at"])
-    return times, since
+def _unread(run: Claimed, now: datetime) -> tuple[list[dict[str, Any]], datetime]:
+    """The errors of the attempts in a row, up to now, that could not read the payload; and since when."""
+    before = list(itertools.takewhile(lambda error: error["code"] == Fault.BAD_PAYLOAD, reversed(run.errors)))
+    return before, datetime.fromisoformat(before[-1]["at"]) if before else now

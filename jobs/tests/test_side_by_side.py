@@ -220,6 +220,31 @@ def test_a_payload_that_cannot_be_read_is_left_to_a_job_worker_that_reads_it_dif
     assert len(old.claim()) == 1, "a person may let the old code try again"
 
 
+def test_a_run_that_waits_for_an_upgrade_is_left_to_the_newer_job_worker_as_soon_as_it_is_there() -> None:
+    """J-15: otherwise the old one may claim it first each time, with ever longer pauses."""
+    run = enqueue("test.note", {"path": "/dev/null"})
+    Run.objects.update(payload={"frames": 7})
+    old = HandWorker("test.note")
+    [first] = old.claim()
+    old.finish(first, old.execute(first))
+    newer = HandWorker("test.note")
+    JobWorker.objects.filter(pk=newer.row.pk).update(declares={"test.note": "newer"})
+
+    [second] = old.claim(now=later(60))
+    old.finish(second, old.execute(second))
+
+    run.refresh_from_db()
+    assert run.unreadable_by == reader(testing.jobs.Note)
+    assert run.run_at <= database_now(), "at once"
+
+    Run.objects.filter(pk=run.pk).update(errors=[*run.errors, {**run.errors[-1], "reader": "newer"}], unreadable_by="")
+    [third] = old.claim(now=later(60))
+    old.finish(third, old.execute(third))
+    run.refresh_from_db()
+    assert run.unreadable_by == "", "the newer one could not read it either: it is not passed on again"
+    assert run.run_at > database_now()
+
+
 def test_a_payload_that_nobody_can_read_fails_after_a_quarter_of_an_hour() -> None:
     """J-15: until then it waits for an upgrade of the job workers, and blocks no other run."""
     bad = enqueue("test.note", {"path": "/dev/null"})
