@@ -149,16 +149,28 @@ def _end(process: Any, seconds: float) -> int:
 _engines: dict[str, Any] = {}
 
 
-@pytest.fixture(scope="session")
-def engine_tools() -> None:
-    """Skip the test if Docker is not available; fail it if CI=true."""
-    from testing.engines import why_unavailable
-
-    reason = why_unavailable()
+def _require(tier: str, reason: str) -> None:
+    """Skip the test if there is a reason; fail it if CI=true."""
     if reason and os.environ.get("CI") == "true":
-        pytest.fail(f"CI=true requires the Docker tier: {reason}")
+        pytest.fail(f"CI=true requires the {tier} tier: {reason}")
     if reason:
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def signal_tools() -> None:
+    """The foreign senders and receivers are installed."""
+    from testing.signals.tools import why_unavailable
+
+    _require("signals", why_unavailable())
+
+
+@pytest.fixture(scope="session")
+def engine_tools() -> None:
+    """A Docker Engine can be started, and the image of media workers is built."""
+    from testing.engines import why_unavailable
+
+    _require("Docker", why_unavailable())
     # Returns at once if the image matches the media worker in this tree.
     subprocess.run([str(Path(__file__).parent / ".ci" / "image")], check=True, timeout=600)
 

@@ -24,7 +24,7 @@ SHARED = {
 }
 
 # `make quick` leaves out tests marked slow. Tests with these markers or fixtures get that mark automatically.
-SLOW_MARKERS = {"docker", "browser", "crash", "paced", "alone"}
+SLOW_MARKERS = {"docker", "browser", "crash", "paced", "alone", "signals", "night"}
 SLOW_FIXTURES = {"process_node", "any_node", "scheduler", "engine_tools"}
 
 ROOT = Path(__file__).resolve().parent.parent
