@@ -19,7 +19,7 @@ from testing.signals.tools import SYSTEM_PYTHON, Program, running
 from testing.waiting import wait_until
 
 PICTURE = (
-    "videotestsrc is-live=true pattern=ball ! video/x-raw,width=320,height=180,framerate=25/1 ! x264enc "
+    "videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,width=320,height=180,framerate=25/1 ! x264enc "
     "tune=zerolatency speed-preset=ultrafast key-int-max=25 bitrate=400 ! h264parse config-interval=1"
 )
 SOUND = "audiotestsrc is-live=true ! audio/x-raw,rate=48000,channels=2 ! voaacenc ! aacparse"
