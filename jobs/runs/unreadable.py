@@ -27,8 +27,8 @@ def fail_or_set_aside(run: Claimed, failure: Failure, spec: JobSpec, *, now: dat
     mine = reader(spec.payload)
     before, since = _unread(run, now)
     tried = {mine, *(error.get("reader", "") for error in before)}
-    has_others = any(worker.takes(spec.name) and worker.declares[spec.name] not in tried for worker in live_workers(now))
-    if has_others:
+    others = [worker for worker in live_workers(now) if worker.takes(spec.name)]
+    if any(worker.declares[spec.name] not in tried for worker in others):
         how = {"is_unread": True, "unreadable_by": mine, "reader": mine}
         return write_verdict(run.id, run.token, failure, run, timedelta(0), now=now, by=by, **how)
     # Each kind of job worker has tried: they must not pass it to each other without end.

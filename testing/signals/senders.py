@@ -57,10 +57,10 @@ class Sender:
 class Site:
     """A folder served over HTTP, behind a password if one is given."""
 
-    def __init__(self, folder: Path, login: str = "") -> None:
-        self.folder, self.port = folder, free_port()
+    def __init__(self, folder: Path, login: str = "", port: int = 0) -> None:
+        self.folder, self.port = folder, port or free_port()
         self.wanted = f"Basic {b64encode(login.encode()).decode()}" if login else ""
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
 
     @contextlib.contextmanager
     def served(self) -> Iterator[None]:
@@ -107,7 +107,9 @@ def _srt(**options: str) -> tuple[int, str]:
 def srt_caller(folder: Path) -> Sender:
     """The recorder calls GStreamer's srtsink."""
     port, options = _srt(passphrase=SECRET, pbkeylen="16")
-    pipeline = f"{TRANSPORT_STREAM} ! srtsink uri=srt://127.0.0.1:{port}?mode=listener{options} wait-for-connection=false"
+    pipeline = (
+        f"{TRANSPORT_STREAM} ! srtsink uri=srt://127.0.0.1:{port}?mode=listener{options} wait-for-connection=false"
+    )
     source = {"type": "srt", "url": f"srt://127.0.0.1:{port}?mode=caller{options}"}
     wrong = {**source, "url": source["url"].replace(SECRET, "not-the-passphrase")}
     return Sender(source, [gstreamer(pipeline, folder)], [SECRET], wrong)
@@ -181,8 +183,9 @@ def rtsp(folder: Path, transport: str = "tcp", login: tuple[str, ...] = ()) -> S
     device = Program(SYSTEM_PYTHON, script, str(port), pipeline, *login, log=folder / "rtsp.log")
     given = f"{':'.join(login)}@" if login else ""
     options = {"rtsp_transport": transport, "timeout": "5000000"}
-    source = {"type": "rtsp", "url": f"rtsp://{given}127.0.0.1:{port}/stream", "options": options}
-    wrong = {**source, "url": source["url"].replace(login[1], "not-the-password")} if login else None
+    url = f"rtsp://{given}127.0.0.1:{port}/stream"
+    source = {"type": "rtsp", "url": url, "options": options}
+    wrong = {**source, "url": url.replace(login[1], "not-the-password")} if login else None
     return Sender(source, [device], list(login[1:]), wrong, lambda: "ready" in device.text())
 
 
@@ -190,7 +193,9 @@ def hls(folder: Path, login: str = "") -> Sender:
     """The recorder reads HLS written by GStreamer's hlssink2, behind basic authentication if there is a login."""
     site = Site(folder / "site", login)
     sink = f"hlssink2 name=sink target-duration=1 max-files=8 playlist-length=5 location={site.folder}/%05d.ts"
-    pipeline = f"{PICTURE} ! queue ! sink.video {SOUND} ! queue ! sink.audio {sink} playlist-location={site.folder}/index.m3u8"
+    pipeline = (
+        f"{PICTURE} ! queue ! sink.video {SOUND} ! queue ! sink.audio {sink} playlist-location={site.folder}/index.m3u8"
+    )
     given = f"{login}@" if login else ""
     source = {"type": "hls", "url": f"http://{given}127.0.0.1:{site.port}/index.m3u8"}
     wrong = {**source, "url": source["url"].replace(login.split(":")[1], "not-the-password")} if login else None

@@ -18,6 +18,9 @@ pytestmark = [pytest.mark.signals, pytest.mark.paced, pytest.mark.usefixtures("s
 FRAMES = 75
 # A stream that is joined between two key frames shows its picture from the next one on.
 KEY_FRAMES = 1.0
+AWAY = 10.0
+# The device starts, we connect again, and the first key frame comes.
+RETURN = 4.0
 LOGIN = ("anna", "s3cret-word")
 # The quickest and most different ones run with every change, the others at night.
 SENDERS: dict[str, Callable[[Path], Sender]] = {
@@ -68,19 +71,18 @@ def test_a_source_that_is_away_for_ten_seconds_leaves_a_gap_of_that_length(name:
     sender = make(name, tmp_path)
     with sender.on_air(), capture(tmp_path, sender.source, secrets=sender.secrets) as worker:
         worker.wait_for(state="recording", frames=FRAMES)
-        began = time.monotonic()
         sender.device.stop()
-        wait_until(lambda: time.monotonic() - began > 10, 12, "ten seconds without a source", claim=True)
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() - began > AWAY, AWAY + 5, "the source is away", claim=True)
         before = total_frames(worker)
         sender.device.start()
+        away = time.monotonic() - began
         wait_until(lambda: total_frames(worker) > before + FRAMES, 40, f"the source is back: {worker.status()}")
-        elapsed = time.monotonic() - began
         final = worker.stop()
-    recorded = sum(part["seconds"] for part in final["parts"][1:]) if len(final["parts"]) > 1 else 0.0
     held = decoded(worker.files())
-    assert gap_seconds(final) == pytest.approx(elapsed - recorded, abs=1.5), final
-    assert gap_seconds(final) >= 9.0, final
-    assert held.seconds == pytest.approx(sum(part["seconds"] for part in final["parts"]), abs=1.0)
+    assert away - 1.0 < gap_seconds(final) < away + RETURN, final
+    recorded = sum(part["seconds"] for part in final["parts"])
+    assert recorded - 2 * KEY_FRAMES - 0.5 < held.seconds < recorded + 0.5, (held, final)
 
 
 def total_frames(worker: Worker) -> int:
