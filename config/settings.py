@@ -240,6 +240,11 @@ WORKER_ANSWER_SECONDS = env.float("WORKER_ANSWER_SECONDS", default=2.0)
 # Channels are polled more often. One that is silent for three polls and PLAYOUT_SILENCE_SECONDS is lost.
 PLAYOUT_POLL_SECONDS = env.float("PLAYOUT_POLL_SECONDS", default=1.0)
 PLAYOUT_SILENCE_SECONDS = env.float("PLAYOUT_SILENCE_SECONDS", default=3.0)
+# A channel whose monitored output is lost, black, frozen or silent for this long raises an alert.
+RETURN_LOST_SECONDS = env.float("RETURN_LOST_SECONDS", default=5.0)
+RETURN_BLACK_SECONDS = env.float("RETURN_BLACK_SECONDS", default=5.0)
+RETURN_FREEZE_SECONDS = env.float("RETURN_FREEZE_SECONDS", default=15.0)
+RETURN_SILENT_SECONDS = env.float("RETURN_SILENT_SECONDS", default=15.0)
 # A moving preview of each recording. It costs about as much processor time as the recording itself.
 WORKER_PREVIEW = env.bool("WORKER_PREVIEW", default=True)
 FFMPEG = env.str("FFMPEG", default="")

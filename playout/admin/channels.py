@@ -37,13 +37,20 @@ DAYS_SHOWN = 7
 
 class OutputFormSet(BaseInlineFormSet):
     def clean(self) -> None:
-        """Find duplicates among new outputs: the database constraint cannot see them yet."""
+        """Find duplicates among new outputs, which the database constraint cannot see yet, and a second monitor."""
         super().clean()
         seen: set[tuple[str, str]] = set()
+        is_monitored = False
         for form in self.forms:
             data = form.cleaned_data if hasattr(form, "cleaned_data") else {}
             pair = (data.get("type", ""), str(data.get("address", "")).strip())
-            if data.get("DELETE") or pair[0] not in ONLY_ONE:
+            if data.get("DELETE"):
+                continue
+            if data.get("monitored_at") and data.get("is_active"):
+                if is_monitored:
+                    form.add_error("monitored_at", "Another output of this channel is monitored already.")
+                is_monitored = True
+            if pair[0] not in ONLY_ONE:
                 continue
             if pair in seen:
                 form.add_error("address", f"{TWICE}.")
@@ -53,7 +60,7 @@ class OutputFormSet(BaseInlineFormSet):
 class OutputInline(ProjectRights, TabularInline):
     model = ChannelOutput
     formset = OutputFormSet
-    fields = ["type", "address", "is_active"]
+    fields = ["type", "address", "monitored_at", "is_active"]
     extra = 0
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:

@@ -12,6 +12,7 @@ from station.states import SCHEDULER
 TROUBLES = (
     *("off_air", "output", "channel_error", "channel_trouble", "list_refused", "not_stopping"),
     *("bars", "stuck", "list_failed", "dropping", "port_clash"),
+    *("return_lost", "black", "freeze", "silence", "loudness"),
 )
 
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.conf import settings
+
 from nodes.workloads.poll import HUNG_LOOP_SECONDS
 from playout.channels.channel_alerts import alert, resolve_all
 from playout.models import Channel
 from station.models.alert import Severity
-from worker.wire.status import PlayoutStatus
+from worker.wire.status import PlayoutStatus, ReturnStatus
 
 # A state that lasts this long raises an alert.
 BARS_SECONDS = 20.0
@@ -37,7 +39,7 @@ class Fine:
 
 def watch_on_air(channel: Channel, status: PlayoutStatus, now: datetime) -> None:
     """Raise an alert for each trouble, and resolve those that are over."""
-    found = [*_outputs(channel, status), *_program(channel, status)]
+    found = [*_outputs(channel, status), *_program(channel, status), *_returned(channel, status)]
     for each in found:
         if isinstance(each, Trouble):
             alert(channel, each.kind, each.title, each.text, now, each.severity)
@@ -83,3 +85,22 @@ def _program(channel: Channel, status: PlayoutStatus) -> Iterator[Trouble | Fine
         yield Trouble("stuck", f"{channel}: its media worker is stuck", text)
     else:
         yield Fine("stuck", "the media worker continues")
+
+
+def _returned(channel: Channel, status: PlayoutStatus) -> Iterator[Trouble | Fine]:
+    """What the receiver of the monitored output sees and hears. A pause and the slate stand still on purpose."""
+    heard = status.returned or ReturnStatus()
+    is_still = status.state in {"paused", "slate"}
+    frozen = 0.0 if is_still or heard.black_seconds else heard.frozen_seconds
+    silent = 0.0 if is_still else heard.silent_seconds
+    for kind, found, limit, what in (
+        ("return_lost", heard.lost_seconds, settings.RETURN_LOST_SECONDS, "the monitored output does not arrive"),
+        ("black", heard.black_seconds, settings.RETURN_BLACK_SECONDS, "the output is black"),
+        ("freeze", frozen, settings.RETURN_FREEZE_SECONDS, "the picture of the output stands still"),
+        ("silence", silent, settings.RETURN_SILENT_SECONDS, "the output is silent"),
+    ):
+        if found >= limit:
+            text = f"Measured on the monitored output, for {found:.0f} s so far."
+            yield Trouble(kind, f"{channel}: {what}", f"{text} {heard.error}".strip())
+        elif not found:
+            yield Fine(kind, "the monitored output is in order")

@@ -7,9 +7,9 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from scheduling.recorders import sources
-from scheduling.recorders.sources import Parsed, parse_source
+from scheduling.recorders.sources import Parsed, parse_source, wire_source
 from station.folders import PLAYOUT_FOLDER, safe_part
-from worker.wire.configuration import Output
+from worker.wire.configuration import Output, Source
 
 
 class OutputType(models.TextChoices):
@@ -47,6 +47,31 @@ def parse_output(output_type: str, text: str) -> Parsed:
     if output_type == OutputType.RTMP and "listen=1" in parsed.address:
         raise ValidationError("An RTMP output connects to a server; it cannot listen.")
     return parsed
+
+
+def parse_monitored(text: str) -> Parsed | None:
+    """Check the address at which an output can be received; None if there is none. Raises ValidationError."""
+    text = text.strip()
+    if not text:
+        return None
+    if not (kind := source_type_of(text)):
+        raise ValidationError("The address begins with udp://, rtp://, srt://, rtmp://, rtsp://, http:// or https://.")
+    parsed = parse_source(kind, text)
+    if any(word in parsed.address for word in ("mode=listener", "listen=1")):
+        raise ValidationError("Give an address to receive from. The monitor cannot wait for a caller.")
+    return parsed
+
+
+def source_type_of(address: str) -> str:
+    """The type of a source by the beginning of its address; empty if none fits."""
+    scheme = address.partition("://")[0]
+    return next((str(kind) for kind, schemes in sources.SCHEMES.items() if scheme in schemes), "")
+
+
+def monitored_source(address: str, secrets: dict[str, Any]) -> Source | None:
+    """What the media worker receives to check the output; None if the output is not monitored."""
+    kind = source_type_of(address)
+    return wire_source(kind, address, secrets, "") if kind else None
 
 
 def output_config(key: str, output_type: str, address: str, secrets: dict[str, Any], channel_id: int) -> Output:

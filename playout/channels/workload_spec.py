@@ -10,7 +10,7 @@ from nodes import workloads
 from nodes.machines.placement import MEGABYTE, Needs, place
 from nodes.machines.ports import hold, port_of, release
 from nodes.models import Node, Workload
-from playout.channels.outputs import OutputType, output_config, port_needed
+from playout.channels.outputs import OutputType, monitored_source, output_config, port_needed
 from playout.channels.port_watch import check_bookings_again
 from playout.lists.reservations import watch_soon
 from playout.lists.rundown import PreparedList, filler_of, rundown_of
@@ -129,6 +129,9 @@ def config_of(channel: Channel, outputs: list[ChannelOutput], prepared: Prepared
     cards = [DECKLINK_DEVICE.format(output.address) for output in outputs if output.type == OutputType.DECKLINK]
     sealed = [(each, each.secrets) for each in outputs]
     words = {word for _, secrets in sealed for word in words_to_redact(secrets)}
+    monitored = next((each for each in outputs if each.monitored_at), None)
+    if monitored:
+        words |= set(words_to_redact(monitored.monitored_secrets))
     return PlayoutConfig(
         format=Format(width, height, channel.rate),
         outputs=tuple(
@@ -136,6 +139,7 @@ def config_of(channel: Channel, outputs: list[ChannelOutput], prepared: Prepared
         ),
         rundown=prepared.rundown,
         sources=prepared.sources,
+        monitored=monitored_source(monitored.monitored_at, monitored.monitored_secrets) if monitored else None,
         filler=filler_of(channel),
         resume=channel.read_place(),
         slate=channel.slate,

@@ -166,6 +166,8 @@ class Migration(migrations.Migration):
                 ('address', models.CharField(help_text='Secrets in the address are sealed when you save.', max_length=500)),
                 ('secrets_sealed', models.TextField(blank=True, editable=False)),
                 ('is_active', models.BooleanField(default=True)),
+                ('monitored_at', models.CharField(blank=True, help_text="Where the output can be received, to check what really goes out: for multicast the same address, for RTMP the server's play address. Empty: it is not checked. One output of a channel can be monitored.", max_length=500)),
+                ('monitored_secrets_sealed', models.TextField(blank=True, editable=False)),
                 ('channel', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='outputs', to='playout.channel')),
             ],
             options={

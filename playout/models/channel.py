@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from nodes.models.node import label_validator
-from playout.channels.outputs import ONLY_ONE, TWICE, OutputType, parse_output
+from playout.channels.outputs import ONLY_ONE, TWICE, OutputType, parse_monitored, parse_output
 from station.sealing import CannotOpen, seal, unseal
 from station.states import Event, Machine
 from worker.wire import codec
@@ -188,6 +188,13 @@ class ChannelOutput(models.Model):
     address = models.CharField(max_length=500, help_text="Secrets in the address are sealed when you save.")
     secrets_sealed = models.TextField(blank=True, editable=False)
     is_active = models.BooleanField(default=True)
+    monitored_at = models.CharField(
+        max_length=500,
+        blank=True,
+        help_text="Where the output can be received, to check what really goes out: for multicast the same address, "
+        "for RTMP the server's play address. Empty: it is not checked. One output of a channel can be monitored.",
+    )
+    monitored_secrets_sealed = models.TextField(blank=True, editable=False)
 
     class Meta:
         ordering = ["channel", "id"]
@@ -208,7 +215,15 @@ class ChannelOutput(models.Model):
     def secrets(self) -> dict[str, Any]:
         return unseal(self.secrets_sealed)
 
+    @property
+    def monitored_secrets(self) -> dict[str, Any]:
+        return unseal(self.monitored_secrets_sealed)
+
     def clean(self) -> None:
+        try:
+            parse_monitored(self.monitored_at)
+        except ValidationError as error:
+            raise ValidationError({"monitored_at": error.messages}) from error
         if not self.type:
             return
         try:
@@ -226,7 +241,17 @@ class ChannelOutput(models.Model):
         if secrets or not self.secrets_sealed or not self._has_same_server(parsed.address):
             self.secrets_sealed = seal(secrets) if secrets else ""
         self.address = parsed.address
+        self._seal_monitored()
         super().save(*args, **kwargs)
+
+    def _seal_monitored(self) -> None:
+        """An unchanged address keeps its secrets, another one has its own."""
+        stored = ChannelOutput.objects.filter(pk=self.pk).first() if self.pk else None
+        parsed = parse_monitored(self.monitored_at)
+        is_same = parsed and not parsed.secrets and stored and stored.monitored_at == parsed.address
+        if not is_same:
+            self.monitored_secrets_sealed = seal(parsed.secrets) if parsed and parsed.secrets else ""
+        self.monitored_at = parsed.address if parsed else ""
 
     def _has_same_server(self, address: str) -> bool:
         """It is the same type of output to the same server as before."""

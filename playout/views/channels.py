@@ -22,6 +22,7 @@ from station.rights import only_visible
 from worker.wire.status import PlayoutStatus
 
 STILL = "frame.jpg"
+SHOWN_SECONDS = 3.0
 WORDS = {"playing": "green", "paused": "amber", "filler": "blue", "slate": "amber"}
 
 
@@ -78,6 +79,7 @@ def now_context(channel: Channel) -> dict[str, Any]:
         "item_left": _left(status),
         "next": status.next if status else None,
         "outputs": _outputs(channel, status),
+        "returned": _returned(status),
         "entries": today(channel, timezone.now(), 8),
         "last_recovery": Recovery.objects.filter(channel=channel).select_related("from_node", "to_node").first(),
     }
@@ -104,3 +106,14 @@ def _outputs(channel: Channel, status: PlayoutStatus | None) -> list[dict[str, A
         colour = {"sending": "green", "waiting": "red", "starting": "blue"}.get(word, "grey")
         rows.append({"name": str(output), "badge": badge(word, colour), "error": reported.error if reported else ""})
     return rows
+
+
+def _returned(status: PlayoutStatus | None) -> dict[str, Any] | None:
+    """What the monitored output looks and sounds like at its receiver."""
+    heard = status.returned if status else None
+    if heard is None:
+        return None
+    troubles = {"lost": heard.lost_seconds, "black": heard.black_seconds}
+    troubles |= {"still picture": heard.frozen_seconds, "silent": heard.silent_seconds}
+    words = [badge(word, "red") for word, seconds in troubles.items() if seconds >= SHOWN_SECONDS]
+    return {"badges": words or [badge("in order", "green")], "loudness": heard.loudness_lufs, "error": heard.error}

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from worker.process.parent_death import die_with
@@ -108,8 +108,11 @@ class Ffmpeg:
         *,
         is_copy: bool = False,
         pass_fds: tuple[int, ...] = (),
+        hears: Callable[[str], bool] = lambda line: False,
     ) -> None:
+        """`hears` is called with each message, and returns True if it needs no further attention."""
         self.progress = Progress()
+        self._hears = hears
         self._secrets = secrets
         self._nice = nice
         self._is_copy = is_copy
@@ -234,7 +237,9 @@ class Ffmpeg:
         assert self.process.stderr is not None
         with self.process.stderr as said:
             for raw in said:
-                self._hear(raw.decode(errors="replace").rstrip())
+                line = raw.decode(errors="replace").rstrip()
+                if not self._hears(line):
+                    self._hear(line)
 
     def _hear(self, said: str) -> None:
         progress, found = self.progress, _FPS.search(said)

@@ -76,6 +76,7 @@ class ChannelSetup:
     isolation_seconds: float | None
     secrets: tuple[str, ...] = field(repr=False)
     min_free_bytes: int = 0
+    monitored: Source | None = field(default=None, repr=False)
 
 
 def load_setup(handover: Handover[PlayoutConfig], media: Path) -> ChannelSetup:
@@ -97,6 +98,7 @@ def load_setup(handover: Handover[PlayoutConfig], media: Path) -> ChannelSetup:
         audio_bitrate=config.audio_bitrate,
         isolation_seconds=config.isolation_seconds,
         min_free_bytes=config.min_free_bytes,
+        monitored=config.monitored,
         secrets=config.secrets,
     )
 

@@ -17,6 +17,7 @@ from worker.playout.loaded_config import ChannelSetup
 from worker.playout.outputs.decklink import Card
 from worker.playout.outputs.encoder import Encoder
 from worker.playout.outputs.fan_out import Fan
+from worker.playout.outputs.return_monitor import ReturnMonitor
 from worker.playout.outputs.senders import FileSender, OutputSender, PreviewSender
 from worker.playout.outputs.supervised import Tended
 from worker.playout.picture import silence
@@ -69,6 +70,10 @@ class MainLoop:
         self.outputs: list[Tended] = [*self.cards, *(self._sender(each) for each in streamed)]
         if config.preview is not None:
             self.outputs.append(PreviewSender(binary, self.fan, config.preview))
+        self.monitor = ReturnMonitor(binary, config.monitored, self.secrets) if config.monitored else None
+
+    def _tended(self) -> list[Tended]:
+        return [*self.outputs, self.monitor] if self.monitor else self.outputs
 
     def _sender(self, output: Output) -> OutputSender:
         common = (self.binary, self.fan, output, self.config.video_bitrate, self.secrets)
@@ -126,8 +131,8 @@ class MainLoop:
 
     def run(self, should_end: "threading.Event") -> None:
         self._try("the encoder", self._keep_encoder)
-        for output in self.outputs:
-            output.start()
+        for each in self._tended():
+            each.start()
         self._pacer.start()  # from here on there is a picture, whatever delays the rest
         self._try("the list", self._open_slots)
         while not should_end.is_set():
@@ -168,10 +173,10 @@ class MainLoop:
         self.director.close(clock.now(), reason)
         if self.encoder is not None:
             self.encoder.end(1.0)
-        for output in self.outputs:
-            output.end()
-        for output in self.outputs:
-            output.join(3.0)
+        for each in self._tended():
+            each.end()
+        for each in self._tended():
+            each.join(3.0)
         for slot in self.director.everything():
             if slot.decoder is not None:
                 slot.decoder.end()
@@ -247,6 +252,7 @@ class MainLoop:
             resyncs=self.resyncs,
             slowest_look_seconds=round(self.slowest_look_seconds, 2),
             outputs=tuple(output.status() for output in self.outputs),
+            returned=self.monitor.report() if self.monitor else None,
             error=self.error,
             clock=clock.reading(),
         )

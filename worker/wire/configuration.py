@@ -107,6 +107,8 @@ class PlayoutConfig:
     min_free_bytes: int = 0
     devices: tuple[str, ...] = ()
     sources: dict[str, Source] = field(default_factory=dict, repr=False, metadata=codec.SECRET)
+    # Where one of the outputs can be received, to check what really goes out.
+    monitored: Source | None = field(default=None, repr=False, metadata=codec.SECRET)
     secrets: tuple[str, ...] = field(default=(), repr=False, metadata=codec.SECRET)
 
 

@@ -87,6 +87,24 @@ class OutputStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReturnStatus:
+    """What arrives of a monitored output. `state` is receiving or lost; zero seconds: there is no such trouble."""
+
+    state: str = ""
+    lost_seconds: float = 0.0
+    black_seconds: float = 0.0
+    frozen_seconds: float = 0.0
+    silent_seconds: float = 0.0
+    loudness_lufs: float | None = None
+    error: str = ""
+
+    def troubles(self) -> tuple[int, ...]:
+        """In whole seconds."""
+        seconds = (self.lost_seconds, self.black_seconds, self.frozen_seconds, self.silent_seconds)
+        return tuple(int(each) for each in seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlayoutStatus(WorkerStatus):
     """`rundown` is the version of the current list."""
 
@@ -105,13 +123,16 @@ class PlayoutStatus(WorkerStatus):
     dropping_seconds: float = 0.0
     resyncs: int = 0
     slowest_look_seconds: float = 0.0
+    returned: ReturnStatus | None = None
 
     def news(self) -> object:
         """Without the counters that change with every frame."""
         still_seconds = int(self.last_frame_age_seconds or 0.0)
         item = (self.item.key, self.item.has_signal) if self.item else None
         outputs = tuple((each.key, each.state, each.error) for each in self.outputs)
-        return self.state, self.rundown, self.asrun_revision, self.error, self.frames > 0, still_seconds, item, outputs
+        back = self.returned.troubles() if self.returned else None
+        about = (self.state, self.rundown, self.asrun_revision, self.error, self.frames > 0, still_seconds)
+        return *about, item, outputs, back
 
 
 S = TypeVar("S", bound=WorkerStatus)
