@@ -184,7 +184,7 @@ def pictures(run: RunContext, asset: Asset) -> Found:
 @step(Kind.PROXY, "Make the proxy for the browser", 12 * HOUR)
 def proxy(run: RunContext, asset: Asset) -> Found:
     shown = asset.technical.get("pictures") or []
-    size = (shown[0]["width"], shown[0]["height"]) if shown else None
+    size = probing.Picture(**shown[0]).shown_size if shown else None
     products.sweep_drafts(asset.pk, PROXY)
     size_bytes = products.make_proxy(
         asset.pk,

@@ -19,6 +19,14 @@ def megabytes(size: int) -> str:
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
+TRACKS = {
+    "dvb_teletext": "teletext",
+    "dvb_subtitle": "DVB subtitles",
+    "scte_35": "SCTE-35 markers",
+    "eia_608": "closed captions",
+}
+
+
 class AssetFacts:
     """Mixin for AssetAdmin."""
 
@@ -102,9 +110,14 @@ class AssetFacts:
         for picture in obj.technical.get("pictures", []):
             fps = f", {picture['fps']:g} fps" if picture.get("fps") else ""
             order = "interlaced" if picture.get("is_interlaced") else "progressive"
-            facts.append(f"video {picture['codec']}, {picture['width']}x{picture['height']}{fps}, {order}")
+            aspect = f", {picture['aspect']}" if picture.get("aspect") else ""
+            facts.append(f"video {picture['codec']}, {picture['width']}x{picture['height']}{fps}, {order}{aspect}")
         for sound in obj.technical.get("sounds", []):
-            facts.append(f"audio {sound['codec']}, {sound['sample_rate']} Hz, {sound['layout']}")
+            language = f", {sound['language']}" if sound.get("language") else ""
+            facts.append(f"audio {sound['codec']}, {sound['sample_rate']} Hz, {sound['layout']}{language}")
+        for other in obj.technical.get("others", []):
+            language = f", {other['language']}" if other.get("language") else ""
+            facts.append(f"{TRACKS.get(other['codec'], other['codec'])}{language}")
         if obj.timecode:
             facts.append(f"timecode {obj.timecode}")
         if obj.size_bytes:

@@ -3,16 +3,19 @@
 import re
 import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from assets.files.sandboxed_ffmpeg import Media, NotDecoded, run_ffmpeg
 
 LOOK_SECONDS = "2"
+TRANSPORT_STREAM = "mpegts"
+UNDETERMINED = "und"
 _DURATION = re.compile(r"^\s+Duration: (?:(\d+):(\d\d):(\d\d(?:\.\d+)?)|N/A)(?:, start: (-?[\d.]+))?")
 _FORMAT = re.compile(r"^Input #0, (.+), from ")
-_STREAM = re.compile(r"^\s+Stream #0:(\d+)\S*: (Video|Audio|Subtitle|Data): (.*)$")
+_STREAM = re.compile(r"^\s+Stream #0:\d+(?:\[\w+\])?(?:\(([\w,]*)\))?: (Video|Audio|Subtitle|Data): (.*)$")
+_ASPECT = re.compile(r"DAR (\d+):(\d+)")
 _SIZE = re.compile(r"(?<![\w/])(\d{2,5})x(\d{2,5})(?![\w/])")
 _FPS = re.compile(r"([\d.]+)(k?) fps")
 _RATE = re.compile(r"(\d+) Hz, ([^,]+)")
@@ -30,6 +33,13 @@ class Picture:
     height: int
     fps: float | None
     is_interlaced: bool
+    aspect: str = ""  # of the picture as it is shown, like 16:9
+
+    @property
+    def shown_size(self) -> tuple[int, int]:
+        """Width and height in square pixels."""
+        wide, _, high = self.aspect.partition(":")
+        return (round(self.height * int(wide) / int(high)), self.height) if high else (self.width, self.height)
 
     def __str__(self) -> str:
         if self.fps is None:
@@ -43,9 +53,19 @@ class Sound:
     sample_rate: int
     channels: int
     layout: str
+    language: str = ""
 
     def __str__(self) -> str:
-        return f"{self.codec} {self.sample_rate / 1000:g} kHz {self.layout}"
+        language = f" ({self.language})" if self.language else ""
+        return f"{self.codec} {self.sample_rate / 1000:g} kHz {self.layout}{language}"
+
+
+@dataclass(frozen=True)
+class OtherTrack:
+    """Subtitles, teletext, SCTE-35 markers and other data."""
+
+    codec: str
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +77,7 @@ class Probe:
     timecode: str
     pictures: list[Picture] = field(default_factory=list)
     sounds: list[Sound] = field(default_factory=list)
+    others: list[OtherTrack] = field(default_factory=list)
 
     @property
     def is_media(self) -> bool:
@@ -79,15 +100,19 @@ def probe(path: Path) -> Probe:
         raise NotDecoded(f"{path.name} is not readable media: it has no video and no audio.")
     if max(decoded) <= 0:
         raise NotDecoded(f"{path.name} cannot be decoded: its beginning has no video and no audio.")
+    if found.container == TRANSPORT_STREAM:
+        # It has no length of its own. ffmpeg subtracts its first and last time stamp, but its clock may jump.
+        return replace(found, duration_seconds=measure_seconds(path, "-c", "copy"))
     if found.duration_seconds is None:
-        return Probe(found.container, measure_seconds(path), found.timecode, found.pictures, found.sounds)
+        return replace(found, duration_seconds=measure_seconds(path))
     return found
 
 
-def measure_seconds(path: Path) -> float:
-    """The length of a file whose header has none: decode it to its end."""
+def measure_seconds(path: Path, *how: str) -> float:
+    """The length of a file whose header does not tell it: read it to its end."""
     seconds = [0.0]
-    run_ffmpeg(Media((path,)), ["-map", "0:v:0?", "-map", "0:a:0?", "-f", "null", "-"], on_progress=seconds.append)
+    outputs = ["-map", "0:v:0?", "-map", "0:a:0?", *how, "-f", "null", "-"]
+    run_ffmpeg(Media((path,)), outputs, on_progress=seconds.append)
     return round(max(seconds), 3)
 
 
@@ -126,6 +151,7 @@ def parse(said: Iterable[str]) -> Probe:
     container, duration, timecode = "", None, ""
     pictures: list[Picture] = []
     sounds: list[Sound] = []
+    others: list[OtherTrack] = []
     for line in said:
         if line.startswith(("Stream mapping", "Output #")):
             break
@@ -137,12 +163,15 @@ def parse(said: Iterable[str]) -> Probe:
         elif (found := _TIMECODE.match(line)) and not timecode:
             timecode = found.group(1)
         elif found := _STREAM.match(line):
-            kind, text = found.group(2, 3)
+            language, kind, text = found.group(1, 2, 3)
+            language = "" if language in {None, UNDETERMINED} else language
             if kind == "Video" and "attached pic" not in text and (picture := _picture(text)):
                 pictures.append(picture)
-            elif kind == "Audio" and (sound := _sound(text)):
+            elif kind == "Audio" and (sound := _sound(text, language)):
                 sounds.append(sound)
-    return Probe(container, duration, timecode, pictures, sounds)
+            elif kind in {"Subtitle", "Data"}:
+                others.append(OtherTrack(text.split()[0].rstrip(","), language))
+    return Probe(container, duration, timecode, pictures, sounds, others)
 
 
 def _picture(text: str) -> Picture | None:
@@ -151,17 +180,19 @@ def _picture(text: str) -> Picture | None:
         return None
     rate = float(fps.group(1)) * (1000 if fps.group(2) else 1) if fps else None
     is_interlaced = any(order in text for order in _INTERLACED)
-    return Picture(text.split()[0].rstrip(","), int(size.group(1)), int(size.group(2)), rate, is_interlaced)
+    shape = _ASPECT.search(text)
+    aspect = f"{shape.group(1)}:{shape.group(2)}" if shape and "0" not in shape.groups() else ""
+    return Picture(text.split()[0].rstrip(","), int(size.group(1)), int(size.group(2)), rate, is_interlaced, aspect)
 
 
-def _sound(text: str) -> Sound | None:
+def _sound(text: str, language: str) -> Sound | None:
     rate = _RATE.search(text)
     if rate is None:
         return None
     layout = rate.group(2).strip()
     number = re.match(r"(\d+) channels", layout)
     channels = int(number.group(1)) if number else _LAYOUTS.get(layout, 0)
-    return Sound(text.split()[0].rstrip(","), int(rate.group(1)), channels, layout)
+    return Sound(text.split()[0].rstrip(","), int(rate.group(1)), channels, layout, language)
 
 
 def _plain(words: str, path: Path) -> str:

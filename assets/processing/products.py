@@ -14,6 +14,8 @@ TILES, TILE_WIDTH, TILE_HEIGHT = 12, 160, 90
 POSTER_WIDTH = 640
 LONG_SECONDS = 120.0
 PROXY_HEIGHT, PROXY_RATE = 360, "800k"
+# Browsers show square pixels; the pixels of SD and of some HD are not.
+SQUARE = "scale=trunc(iw*sar/2)*2:ih,setsar=1"
 
 
 @contextlib.contextmanager
@@ -44,7 +46,7 @@ def make_poster(asset_id: int, media: Media, seconds: list[float]) -> None:
     """A representative frame shortly after the beginning: the filter `thumbnail` avoids black and fades."""
     part, offset = locate(seconds, min(sum(seconds) * 0.1, 60.0))
     with fresh(asset_id, POSTER) as draft:
-        filters = f"thumbnail=50,scale={POSTER_WIDTH}:-2,setsar=1"
+        filters = f"thumbnail=50,yadif=deint=interlaced,{SQUARE},scale={POSTER_WIDTH}:-2"
         outputs = ["-map", "0:v:0", "-vf", filters, "-frames:v", "1", "-q:v", "4", "-f", "image2", "-update", "1"]
         one = Media((media.files[part],))
         run_ffmpeg(one, [*outputs, f"file:{draft}"], writes=draft.parent, decoder=["-ss", f"{offset:.3f}"])
@@ -61,7 +63,7 @@ def make_filmstrip(asset_id: int, media: Media, seconds: list[float], on_progres
     """
     total = max(sum(seconds), 0.04)
     count = max(1, min(TILES, int(total * 2)))
-    box = f"scale={TILE_WIDTH}:{TILE_HEIGHT}:force_original_aspect_ratio=decrease,"
+    box = f"{SQUARE},scale={TILE_WIDTH}:{TILE_HEIGHT}:force_original_aspect_ratio=decrease,"
     box += f"pad={TILE_WIDTH}:{TILE_HEIGHT}:(ow-iw)/2:(oh-ih)/2,setsar=1"
     filters = f"fps={count}/{total:.3f}:round=up,{box},tile={count}x1"
     outputs = ["-map", "0:v:0", "-vf", filters, "-frames:v", "1", "-q:v", "5", "-f", "image2", "-update", "1"]
@@ -82,12 +84,12 @@ def make_proxy(
     has_sound: bool,
     on_progress: Callable[[float], None] = ignore_progress,
 ) -> int:
-    """H.264 and AAC in an MP4 that plays while it loads. Returns its size in bytes."""
+    """H.264 and AAC in an MP4 that plays while it loads. `size` is in square pixels. Returns its size in bytes."""
     outputs: list[str] = []
     if size:
         width, height = proxy_size(*size)
         box = f"scale={width}:{height}:force_original_aspect_ratio=decrease,pad={width}:{height}:(ow-iw)/2:(oh-ih)/2"
-        outputs += ["-map", "0:v:0", "-vf", f"yadif=deint=interlaced,{box},setsar=1,format=yuv420p"]
+        outputs += ["-map", "0:v:0", "-vf", f"yadif=deint=interlaced,{SQUARE},{box},setsar=1,format=yuv420p"]
         outputs += ["-c:v", "libx264", "-preset", "veryfast", "-profile:v", "main", "-g", "50", "-fpsmax", "30"]
         outputs += ["-b:v", PROXY_RATE, "-maxrate", "1200k", "-bufsize", "2400k"]
     if has_sound:

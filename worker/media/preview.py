@@ -71,9 +71,14 @@ def clear_preview(folder: Path) -> None:
 
 def preview_outputs(folder: Path) -> list[str]:
     """A small HLS stream and one JPEG a second of the first input."""
-    hls = ["-map", "0:v:0?", "-map", "0:a:0?", "-vf", "scale=480:-2", "-c:v", "libx264", "-preset", "ultrafast"]
+    hls = ["-map", "0:v:0?", "-map", "0:a:0?", "-vf", _shown(480), "-c:v", "libx264", "-preset", "ultrafast"]
     hls += ["-tune", "zerolatency", "-g", "50", "-b:v", "500k", "-c:a", "aac", "-ac", "2", "-b:a", "64k"]
     hls += ["-f", "hls", "-hls_time", "2", "-hls_list_size", "6"]
     hls += ["-hls_flags", "delete_segments+append_list+omit_endlist", str(folder / "index.m3u8")]
-    still = ["-map", "0:v:0?", "-vf", "fps=1,scale=320:-2", "-q:v", "6", "-update", "1", "-atomic_writing", "1"]
+    still = ["-map", "0:v:0?", "-vf", f"fps=1,{_shown(320)}", "-q:v", "6", "-update", "1", "-atomic_writing", "1"]
     return [*hls, *still, "-f", "image2", str(folder / "frame.jpg")]
+
+
+def _shown(width: int) -> str:
+    """The filter for a small picture as a viewer sees it: progressive, in its own aspect, with square pixels."""
+    return f"yadif=deint=interlaced,scale={width}:trunc({width}/dar/2)*2,setsar=1"
