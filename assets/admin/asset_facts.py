@@ -14,17 +14,16 @@ from jobs.models import Run
 from station.badges import badge, lines, stamp, state_badge
 from station.clock import house_time, spoken
 
-
-def megabytes(size: int) -> str:
-    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
-
-
 TRACKS = {
     "dvb_teletext": "teletext",
     "dvb_subtitle": "DVB subtitles",
     "scte_35": "SCTE-35 markers",
     "eia_608": "closed captions",
 }
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 class AssetFacts:
