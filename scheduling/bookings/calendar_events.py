@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import recurring_ical_events
-from icalendar import Calendar, Event
+from icalendar import Calendar, Event, vText
 from icalendar.timezone import tzp
 
 from station.clock import house_time, house_zone
@@ -69,6 +69,7 @@ def read_events(content: bytes, now: datetime, days: int) -> list[Entry]:
 
 def _expand(calendar: Calendar, now: datetime, until: datetime) -> list[Entry]:
     _refuse_flood(calendar)
+    _name_own_zone(calendar)
     refused = list(_take_out_faulty(calendar, now, until))
     for event in calendar.walk("VEVENT"):
         _include_last_day(event)
@@ -89,6 +90,17 @@ def _refuse_flood(calendar: Calendar) -> None:
         many = (len(rule.get(name, [])) > 1 for name in ("BYMINUTE", "BYSECOND"))
         if is_dense or any(many) or len(rule.get("BYHOUR", [])) > MAX_HOURS:
             raise BadCalendar(f"“{event.get('SUMMARY', '')}” repeats every minute or second, which cannot be imported.")
+
+
+def _name_own_zone(calendar: Calendar) -> None:
+    """The zone of the calendar's floating times, by a name that the expansion knows (it may be Windows's)."""
+    name = str(calendar.get("X-WR-TIMEZONE", ""))
+    if not name:
+        return
+    zone = tzp.timezone(name)
+    if zone is None:
+        raise BadCalendar(f"The time zone of the calendar, “{name}”, is not known.")
+    calendar["X-WR-TIMEZONE"] = vText(getattr(zone, "key", name))
 
 
 def _take_out_faulty(calendar: Calendar, now: datetime, until: datetime) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.bookings.calendar_events import read_events
+from scheduling.bookings.calendar_events import BadCalendar, read_events
 from scheduling.bookings.calendars import import_entries, read_calendar
 from scheduling.models import Booking, Recorder
 
@@ -138,3 +138,11 @@ def test_one_cancelled_day_of_a_series_is_left_out_and_a_last_day_without_a_time
     made, left = import_entries(entries, camera, now=NOW, by="anna")
     assert times(made) == ["20 18:00-19:00", "22 18:00-19:00"]
     assert [entry.problem for entry in left] == ["it is cancelled"]
+
+
+def test_the_zone_of_a_whole_calendar_may_have_a_windows_name_and_must_be_known(camera: Recorder) -> None:
+    event = "DTSTART:20261020T200000\nDTEND:20261020T210000\n"
+    entries = read_calendar(one(event, head="X-WR-TIMEZONE:Eastern Standard Time\n"), camera, NOW, 28)
+    assert [each.starts_at and each.starts_at.hour for each in entries] == [0]
+    with pytest.raises(BadCalendar, match="“Mars/Base”, is not known"):
+        read_calendar(one(event, head="X-WR-TIMEZONE:Mars/Base\n"), camera, NOW, 28)
