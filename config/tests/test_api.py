@@ -212,7 +212,7 @@ def test_playlists_are_created_filled_changed_and_deleted(house: Any, project: A
         answer = caller.send("patch", path, {"on": far, "channel": own["channels"].pk})
         assert (answer.status_code, "Give a day between" in answer.json()["detail"]) == (422, True)
         assert caller.get(f"channels/{own['channels'].pk}/as-run?day={far}").status_code == 422
-    for odd in ("NaN", "Infinity", "-1"):
+    for odd in ("NaN", "Infinity", "-1", '"00:00:02:12"', '"0:30"'):
         body = f'{{"items": [{{"asset": {own["assets"].pk}, "in_seconds": {odd}}}]}}'
         assert caller.send("put", f"{path}/items", body).status_code in {400, 422}, odd
         body = f'{{"asset": {own["assets"].pk}, "in_seconds": {odd}}}'

@@ -7,7 +7,8 @@ from itertools import islice
 from typing import Literal
 
 from station.clock import cron
-from station.clock.zones import to_local, to_utc, zone_of
+from station.clock.cron_instants import instants
+from station.clock.zones import zone_of
 
 DAY = 86400.0
 ORIGIN = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,7 +41,7 @@ class Every:
 
 @dataclass(frozen=True)
 class Cron:
-    """Five-field cron in a time zone. Like in schedules, a repeated hour fires once, a skipped time at the change."""
+    """Five-field cron in a time zone, with the same instants as a schedule (station/clock/cron_instants)."""
 
     expression: str
     zone: str
@@ -50,12 +51,7 @@ class Cron:
         zone_of(self.zone)
 
     def after(self, moment: datetime) -> Iterator[datetime]:
-        zone, previous = zone_of(self.zone), moment
-        for local in cron.local_times(self.expression, to_local(moment, zone) - timedelta(minutes=1)):
-            fire = to_utc(local, zone)
-            if fire > previous:
-                previous = fire
-                yield fire
+        return (instant.at for instant in instants(self.expression, self.zone, moment))
 
     def latest(self, earliest: datetime, moment: datetime) -> datetime:
         """The last fire time not after `moment`. `earliest` must be a fire time. Searches back in growing steps."""

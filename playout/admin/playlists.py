@@ -20,9 +20,10 @@ from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminSingleDateWidget, UnfoldAdminTextInputWidget
 
 from playout.lists.controls import copy
-from playout.lists.list_timing import Plan, on_air_today, plan_of, with_items
+from playout.lists.list_timing import Plan, on_air_today, plan_of, rate_of, with_items
 from playout.lists.reservations import ListChange, ListClash, new_clashes
 from playout.models import Playlist, PlaylistItem
+from playout.views.playlists import channels_in_form
 from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, named
 from station.admin.buttons import Button, Operated
 from station.clock import database_now
@@ -71,11 +72,15 @@ class ItemInline(ProjectRights, TabularInline):
         formset = named(super().get_formset(request, obj, **kwargs))
         if obj is not None and "position" in formset.form.base_fields:
             formset.form.base_fields["position"].initial = obj.items.count()  # a new row comes last
+        rate = rate_of(channels_in_form(request, str(obj.pk) if obj else ""))
+        for name in PlaylistItem.LENGTHS:
+            if name in formset.form.base_fields:
+                formset.form.base_fields[name].rate = rate
         return formset
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name in PlaylistItem.LENGTHS:
-            widget = UnfoldAdminTextInputWidget(attrs={"placeholder": "s or h:mm:ss", "size": 9})
+            widget = UnfoldAdminTextInputWidget(attrs={"placeholder": "s, h:mm:ss, h:mm:ss:ff", "size": 9})
             return db_field.formfield(form_class=SecondsField, widget=widget)
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 

@@ -162,6 +162,8 @@ def _pass_on_insertion(channel: Channel, workload: Workload, item: PlaylistItem,
         return done(text, details=details, needs_attention=True)
     if take:
         return done(f"{channel} switches to {item.shown_title}. {where}", details=details)
+    if status.item is not None and status.item.key == str(item.pk):  # nothing else was on air
+        return done(f"{channel} shows {item.shown_title}. {where}", details=details)
     if status.next is not None and status.next.key == str(item.pk):
         return done(f"{channel} has {item.shown_title} as its next item. {where}", details=details)
     before = status.next.title if status.next else "Another item"

@@ -25,7 +25,10 @@ class Wish:
 
 
 def insert_behind(channel: Channel, wish: Wish, status: PlayoutStatus) -> PlaylistItem:
-    """Insert after the item on air; if that is not in the list, before the next item, or at the end."""
+    """Insert after the item on air; if that is not in the list, before the next item, or at the end.
+
+    On filler after the last item of the day, the next item is in the list of the next day, but this day's is on air.
+    """
     if not (wish.asset.is_usable or wish.asset.is_growing):
         raise CannotInsert(f"{wish.asset} cannot be played: it is {wish.asset.condition_word}")
     length = wish.asset.duration_seconds
@@ -35,7 +38,7 @@ def insert_behind(channel: Channel, wish: Wish, status: PlayoutStatus) -> Playli
     lists = lists_of(channel, now)
     if not lists:
         raise CannotInsert("it has no list")
-    behind, before = _row_of(status.item, lists), _row_of(status.next, lists)
+    behind, before = _row_of(status.item, lists), _row_of(status.next, lists[:1])
     anchor = behind or before
     playlist = anchor.playlist if anchor is not None else lists[0]
     with transaction.atomic():

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from fractions import Fraction
 
 from django.db.models import Prefetch, QuerySet
 
@@ -123,6 +124,12 @@ def channels_of(playlist: Playlist) -> list[Channel]:
     if playlist.channel is not None:
         return [playlist.channel]
     return list(playlist.played_by.all()) if playlist.pk else []
+
+
+def rate_of(channels: Iterable[Channel]) -> Fraction | None:
+    """The frame rate for timecodes in a list of these channels; None if there is no channel, or they differ."""
+    rates = {channel.rate for channel in channels}
+    return rates.pop() if len(rates) == 1 else None
 
 
 def _at_fixed(item: PlaylistItem, fixed: datetime, cursor: datetime | None) -> list[str]:

@@ -1,10 +1,15 @@
 """As-run entries and their exports (P-10)."""
 
-from datetime import datetime, timedelta
+import csv
+import io
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from django.contrib.auth.models import User
 
 from playout.asrun import collection, exports
 from playout.lists.broadcast_days import begin_of
@@ -87,8 +92,6 @@ def test_as_run_has_planned_and_actual_times_and_is_exported(channel: Channel, p
     assert (row["difference"], row["seconds"], row["reason"]) == (1.5, 60.0, "played")
     assert exports.entries_of(channel, DAY - timedelta(days=1)) == []
     assert "'=Clip" in exports.as_csv([entry])
-    from django.contrib.auth.models import User
-
     client.force_login(User.objects.create_superuser("boss"))
     for form, kind in (("csv", "text/csv"), ("json", "application/json"), ("html", "text/html")):
         answer = client.get(f"/channels/{channel.pk}/as-run/{DAY}.{form}")
@@ -108,3 +111,44 @@ def test_the_plan_is_exported_as_a_programme_guide(channel: Channel, project: An
     programmes = root.findall("programme")
     assert [each.get("start") for each in programmes] == ["20261117060000 +0100", "20261117063000 +0100"]
     assert programmes[0].findtext("title") == "News & more"
+
+
+def test_a_spreadsheet_reads_the_times_of_the_as_run_log(channel: Channel, client: Any) -> None:
+    """P-10: house time as spreadsheets know it, with its offset, also in the hour that comes twice; exact in UTC."""
+    first = datetime(2026, 10, 25, 0, 30, 0, 240000, tzinfo=UTC)
+    for number, began in enumerate((first, first + timedelta(hours=1)), 1):
+        ended = began + timedelta(seconds=90.5) if number == 1 else None
+        told = line(f"x{number}", began, ended, title="Übersicht; “A”", reason="played" if ended else "")
+        collection.write(channel, replace(told, seq=number), {})
+    client.force_login(User.objects.create_superuser("boss"))
+    content = client.get(f"/channels/{channel.pk}/as-run/2026-10-24.csv").content
+    assert content.startswith(b"\xef\xbb\xbf"), "Excel knows by it that this is UTF-8"
+    rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+    assert [row["began"] for row in rows] == ["2026-10-25 02:30:00", "2026-10-25 02:30:00"]
+    assert [row["zone"] for row in rows] == ["UTC+02:00", "UTC+01:00"]
+    assert (rows[0]["ended"], rows[0]["seconds"], rows[0]["title"]) == ("2026-10-25 02:31:30", "90.5", "Übersicht; “A”")
+    assert [row["began_utc"] for row in rows] == ["2026-10-25T00:30:00.240Z", "2026-10-25T01:30:00.240Z"]
+    assert (rows[1]["ended"], rows[1]["ended_utc"], rows[1]["planned"]) == ("", "", "")
+    for row in rows:
+        local = datetime.fromisoformat(row["began"] + row["zone"].removeprefix("UTC"))
+        assert local.astimezone(UTC) == datetime.fromisoformat(row["began_utc"]).replace(microsecond=0)
+
+
+def guide_with_odd_titles(channel: Channel, project: Any) -> bytes:
+    clips = [make_asset(project, title, 1800) for title in ("News & <more>\x01\u00a0“x”", "Ünïcode 中文 🎬", " ")]
+    short = make_asset(project, "blip", 0.3)
+    make_list(project, *({"asset": clip} for clip in [*clips, short]), channel=channel, on=DAY)
+    return exports.as_xmltv(channel, begin_of(DAY))
+
+
+def test_the_programme_guide_keeps_the_rules_of_xmltv(channel: Channel, project: Any) -> None:
+    """P-10: those that tv_validate_file checks: ids, times, titles, order and attributes."""
+    root = ElementTree.fromstring(guide_with_odd_titles(channel, project))
+    assert [child.tag for child in root] == ["channel", "programme", "programme", "programme"]
+    ids = [child.get("id") for child in root.findall("channel")]
+    assert re.fullmatch(r"[-a-zA-Z0-9]+(\.[-a-zA-Z0-9]+)+", ids[0] or "")
+    for programme in root.findall("programme"):
+        assert set(programme.attrib) == {"start", "stop", "channel"}
+        assert programme.get("channel") in ids
+        assert all(re.fullmatch(r"\d{14} [+-]\d{4}", programme.get(name) or "") for name in ("start", "stop"))
+        assert (programme.findtext("title") or "").strip()

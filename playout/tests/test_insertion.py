@@ -72,6 +72,23 @@ def test_a_clip_is_inserted_into_the_list_of_today(channel: Any, project: Any) -
     assert titles(yesterday) == ["late show"]
 
 
+def test_on_filler_after_midnight_a_clip_is_inserted_into_the_list_on_air(channel: Any, project: Any) -> None:
+    """P-01: the next item is the first one of the next broadcast day, but the list of this day is on air."""
+    now = database_now()
+    today, tomorrow = (
+        Playlist.objects.create(name=name, project=project, channel=channel, on=day_of(now) + timedelta(days=days))
+        for name, days in (("today", 0), ("tomorrow", 1))
+    )
+    PlaylistItem.objects.create(playlist=today, asset=made(project, "late show"))
+    following = PlaylistItem.objects.create(playlist=tomorrow, asset=made(project, "breakfast"))
+    for on_air in (None, "filler", "999999"):
+        insert_behind(channel, Wish(made(project, f"on {on_air}")), status(on_air, str(following.pk)))
+    assert titles(today) == ["late show", "on None", "on filler", "on 999999"]
+    assert titles(tomorrow) == ["breakfast"]
+    insert_behind(channel, Wish(made(project, "cued")), status(str(following.pk)))
+    assert titles(tomorrow) == ["breakfast", "cued"], "an item of the next day that was cued is on air"
+
+
 def test_a_recording_in_progress_can_be_inserted(channel: Any, project: Any, recorder: Any) -> None:
     """P-09: a growing recording is playable."""
     now = database_now()

@@ -50,6 +50,29 @@ def test_times_are_updated_while_typing_and_nothing_is_saved(project: Any, clien
         assert client.post("/playlists/times/", odd).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("picture", "code", "ends"), [("1280x720p25", "02:12", "2.48"), ("1280x720p50", "02:12", "2.24")]
+)
+def test_a_timecode_with_frames_is_read_at_the_rate_of_the_channel(
+    project: Any, client: Any, make_member: Any, picture: str, code: str, ends: str
+) -> None:
+    """P-01, S-07: in the times beside the form and when it is saved; without a channel it is refused."""
+    channel = Channel.objects.create(name="One", project=project, picture=picture)
+    playlist = Playlist.objects.create(name="List", project=project)
+    client.force_login(make_member(project, "operator"))
+    typed = typed_lines(make_asset(project, "Clip", 60)) | {"on": "", "items-INITIAL_FORMS": "0"}
+    typed |= {"project": str(project.pk), "items-0-out_seconds": f"00:00:{code}"}
+    url, times = f"/admin/playout/playlist/{playlist.pk}/change/", f"/playlists/times/?playlist={playlist.pk}"
+    for page in (client.post(times, typed), client.post(url, typed)):
+        assert page.status_code == 200
+        assert "the frame rate is not known here" in page.content.decode()
+    Channel.objects.filter(pk=channel.pk).update(playlist=playlist)
+    assert "frame rate" not in client.post(times, typed).content.decode()
+    assert client.post(url, typed).status_code == 302
+    item = playlist.items.get()
+    assert item.out_seconds == float(ends)
+
+
 def test_a_long_list_needs_no_more_queries_than_a_short_one(project: Any, client: Any, make_member: Any) -> None:
     """P-01: a day has hundreds of items, and its times are updated at every keystroke."""
     clips = [make_asset(project, f"Clip {number}", 10) for number in range(40)]

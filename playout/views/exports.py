@@ -25,7 +25,8 @@ def asrun_day(request: HttpRequest, pk: int, day: str, form: str) -> HttpRespons
     entries = exports.entries_of(channel, on)
     name = f"as-run-{channel.pk}-{on}"
     if form == "csv":
-        answer = HttpResponse(exports.as_csv(entries), content_type="text/csv; charset=utf-8")
+        # Excel reads UTF-8 only if the file begins with a byte order mark.
+        answer = HttpResponse("\ufeff" + exports.as_csv(entries), content_type="text/csv; charset=utf-8")
         answer["Content-Disposition"] = f'attachment; filename="{name}.csv"'
         return answer
     if form == "json":

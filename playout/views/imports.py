@@ -16,16 +16,18 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 from assets.models import Asset
 from playout.lists import imports
 from playout.lists.controls import fill
+from playout.lists.import_formats import ENDINGS
+from playout.lists.list_timing import channels_of, rate_of
 from playout.models import Playlist
 from station.admin.base import who
 from station.rights import only_visible
 
+MOST_DIGITS = 18  # fits PostgreSQL's bigint
+
 
 class ImportForm(forms.Form):
     playlist = forms.ModelChoiceField(Playlist.objects.none(), widget=UnfoldAdminSelectWidget)
-    file = forms.FileField(
-        label="Playlist (.m3u, .xspf, .csv or .json)", required=False, widget=UnfoldAdminFileFieldWidget
-    )
+    file = forms.FileField(label=f"Playlist ({ENDINGS})", required=False, widget=UnfoldAdminFileFieldWidget)
     name = forms.CharField(required=False, widget=forms.HiddenInput)
     content = forms.CharField(required=False, widget=forms.HiddenInput)
 
@@ -62,15 +64,32 @@ def import_playlist(request: HttpRequest) -> HttpResponse:
         return render(request, "playout/import_playlist.html", context)
     playlist, name = form.cleaned_data["playlist"], form.cleaned_data["name"]
     try:
-        wanted = imports.read(name, form.cleaned_data["bytes"])
+        file = imports.read(name, form.cleaned_data["bytes"], rate_of(channels_of(playlist)))
     except imports.NotReadable as fault:
         form.add_error("file", str(fault))
         return render(request, "playout/import_playlist.html", context)
     assets = only_visible(Asset.objects.all(), request.user, "assets.view_asset").filter(project=playlist.project)
-    preview = imports.look(wanted, assets)
+    preview = imports.look(file, assets, _choices(request))
     if "save" in request.POST and preview.is_good:
         messages.success(request, fill(playlist, by=who(request), preview=preview, name=name).text)
         return redirect("admin:playout_playlist_change", playlist.pk)
     content = base64.b64encode(form.cleaned_data["bytes"]).decode()
     context |= {"preview": preview, "playlist": playlist, "name": name, "content": content}
+    context["other_day"] = file.on if file.on and playlist.on and file.on != playlist.on else None
     return render(request, "playout/import_playlist.html", context)
+
+
+def _choices(request: HttpRequest) -> dict[int, int]:
+    """What the user chose for lines of the file: one of the candidates, an asset by its number, or to leave it out."""
+    found: dict[int, int] = {}
+    for name, value in request.POST.items():
+        kind, _, line = name.partition("-")
+        if kind not in {"choice", "number"} or not (_is_number(line) and _is_number(str(value))):
+            continue
+        if kind == "number" or int(line) not in found:  # a typed number wins
+            found[int(line)] = int(str(value))
+    return found
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date
+from fractions import Fraction
 from typing import Any
 
 from django import forms
@@ -16,7 +17,7 @@ from django.views.decorators.http import require_POST
 
 from assets.models import Asset
 from playout.lists.broadcast_days import begin_of, day_of, is_plannable
-from playout.lists.list_timing import Plan, Planned, plan
+from playout.lists.list_timing import Plan, Planned, plan, rate_of
 from playout.models import Channel, Playlist, PlaylistItem
 from scheduling.models import Recorder
 from station.clock.lengths import SecondsField
@@ -83,20 +84,24 @@ def _day(text: str) -> date | None:
     return day if is_plannable(day) else None  # saving the form reports the error
 
 
-def _channels(request: HttpRequest) -> list[Channel]:
+def channels_in_form(request: HttpRequest, playlist: str) -> list[Channel]:
     """The channels whose format counts: the one chosen in the form, or those that play this list on any day."""
     rows = only_visible(Channel.objects.all(), request.user, "playout.view_channel")
-    chosen, listed = request.POST.get("channel", ""), request.GET.get("playlist", "")
-    if chosen.isdecimal():
-        return list(rows.filter(pk=int(chosen)))
-    return list(rows.filter(playlist=int(listed))) if listed.isdecimal() else []
+    if key := _key(request.POST.get("channel", "")):
+        return list(rows.filter(pk=key))
+    return list(rows.filter(playlist=key)) if (key := _key(playlist)) else []
+
+
+def _key(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS else None
 
 
 def planned(request: HttpRequest, day: date | None) -> Plan:
     now = timezone.now()
-    items, faults = read_rows(request.POST, request)
+    channels = channels_in_form(request, request.GET.get("playlist", ""))
+    items, faults = read_rows(request.POST, request, rate_of(channels))
     begins_at = begin_of(day) if day else now
-    found = plan(items, begins_at, day or day_of(now), _channels(request), is_dated=day is not None)
+    found = plan(items, begins_at, day or day_of(now), channels, is_dated=day is not None)
     rows = [
         Planned(row.item, row.starts_at, row.ends_at, (*faults.get(id(row.item), ()), *row.warnings))
         for row in found.rows
@@ -104,7 +109,9 @@ def planned(request: HttpRequest, day: date | None) -> Plan:
     return Plan(rows)
 
 
-def read_rows(data: QueryDict, request: HttpRequest) -> tuple[list[PlaylistItem], dict[int, list[str]]]:
+def read_rows(
+    data: QueryDict, request: HttpRequest, rate: Fraction | None
+) -> tuple[list[PlaylistItem], dict[int, list[str]]]:
     """The items in order, and the form errors of each."""
     total = data.get(f"{PREFIX}-TOTAL_FORMS", "0")
     count = min(int(total), MOST_ROWS) if total.isascii() and total.isdigit() else 0
@@ -118,6 +125,8 @@ def read_rows(data: QueryDict, request: HttpRequest) -> tuple[list[PlaylistItem]
         form = RowForm(data, prefix=prefix)
         for name, rows in known.items():
             form.fields[name].rows = rows  # type: ignore[attr-defined]
+        for name in PlaylistItem.LENGTHS:
+            form.fields[name].rate = rate  # type: ignore[attr-defined]
         form.is_valid()
         items.append(form.instance)
         faults[id(form.instance)] = [str(error) for errors in form.errors.values() for error in errors]
@@ -129,5 +138,5 @@ def _known(model: type[Model], name: str, data: QueryDict, count: int, request: 
     named = {data.get(f"{PREFIX}-{number}-{name}", "") for number in range(count)}
     permission = f"{model._meta.app_label}.view_{model._meta.model_name}"
     rows = only_visible(model._default_manager.all(), request.user, permission)
-    keys = [int(text) for text in named if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS]
+    keys = [key for text in named if (key := _key(text)) is not None]
     return {str(row.pk): row for row in rows.filter(pk__in=keys)}

@@ -6,7 +6,8 @@ from urllib.parse import urljoin
 
 from django.urls import reverse
 
-from scheduling.bookings.calendars import Entry, import_entries, make_feed
+from scheduling.bookings.calendar_events import Entry
+from scheduling.bookings.calendars import import_entries, make_feed
 from scheduling.bookings.controls import OPERATE
 from scheduling.models import CalendarFeed, Recorder
 from station.actions import Outcome, action, done, nothing

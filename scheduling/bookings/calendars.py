@@ -1,51 +1,19 @@
-"""iCalendar: the bookings of a project as a feed, and the import of an .ics file as bookings.
-
-Reading an uploaded file is limited in size, in days ahead, and in the number of events.
-"""
+"""iCalendar: the bookings of a project as a feed, and the import of an .ics file as bookings."""
 
 import hashlib
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-import recurring_ical_events
 from icalendar import Calendar, Event
 
+from scheduling.bookings.calendar_events import Entry, read_events
 from scheduling.bookings.making import BookingRefused, book, draft, refuse_overlap
 from scheduling.models import Booking, CalendarFeed, Recorder
-from station.clock import house_time, house_zone
 from station.models import Project
 
-MAX_BYTES = 500_000
-MAX_EVENTS = 500
-MAX_DAYS = 92
-MAX_HOURS = 24
 FEED_PAST = timedelta(days=7)
 FEED_AHEAD = timedelta(days=60)
-MAX_TITLE = 120
-
-
-class BadCalendar(ValueError):
-    """The file cannot be used; the text says why."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One event as it would be booked. `problem` says why it cannot be booked."""
-
-    title: str
-    starts_at: datetime | None
-    ends_at: datetime | None
-    problem: str = ""
-
-    @property
-    def starts(self) -> str:
-        return house_time(self.starts_at) if self.starts_at else "–"
-
-    @property
-    def ends(self) -> str:
-        return house_time(self.ends_at) if self.ends_at else "–"
 
 
 def make_feed(project: Project, *, now: datetime, by: str) -> str:
@@ -94,52 +62,7 @@ def _event(booking: Booking) -> Event:
 
 def read_calendar(content: bytes, recorder: Recorder, now: datetime, days: int) -> list[Entry]:
     """The events of the next days, with the reason for each that cannot be booked. Nothing is stored."""
-    if len(content) > MAX_BYTES:
-        raise BadCalendar(f"The file is larger than {MAX_BYTES // 1000} kB.")
-    try:
-        calendar = Calendar.from_ical(content)
-        until = now + timedelta(days=min(days, MAX_DAYS))
-        _refuse_flood(calendar)
-        events = recurring_ical_events.of(calendar).between(now, until)
-    except BadCalendar:
-        raise
-    except Exception as error:  # whatever the parsers raise, the file cannot be used
-        raise BadCalendar(f"This is not an iCalendar file Airlock can read: {error or type(error).__name__}") from error
-    if len(events) > MAX_EVENTS:
-        raise BadCalendar(f"There are {len(events)} events in that time; at most {MAX_EVENTS} can be imported at once.")
-    entries = sorted(
-        (_entry(event) for event in events), key=lambda each: (each.starts_at is None, str(each.starts_at))
-    )
-    return list(_with_problems(entries, recorder, now))
-
-
-def _refuse_flood(calendar: Calendar) -> None:
-    """Refuse rules that repeat every second or minute: they are not programmes, and take long to expand."""
-    for event in calendar.walk("VEVENT"):
-        rule = event.get("RRULE")
-        if not rule:
-            continue
-        is_dense = bool({str(word).upper() for word in rule.get("FREQ", [])} & {"SECONDLY", "MINUTELY"})
-        many = (len(rule.get(name, [])) > 1 for name in ("BYMINUTE", "BYSECOND"))
-        if is_dense or any(many) or len(rule.get("BYHOUR", [])) > MAX_HOURS:
-            raise BadCalendar(f"“{event.get('SUMMARY', '')}” repeats every minute or second, which cannot be imported.")
-
-
-def _entry(event: Event) -> Entry:
-    title = " ".join(str(event.get("SUMMARY", "")).split())[:MAX_TITLE]
-    begins, ends = event.start, event.end
-    if not isinstance(begins, datetime) or not isinstance(ends, datetime):
-        return Entry(title, None, None, problem=f"it has no times, only the day {_day(begins)}")
-    return Entry(title, _aware(begins), _aware(ends))
-
-
-def _day(moment: date | datetime) -> str:
-    return moment.isoformat()[:10]
-
-
-def _aware(moment: datetime) -> datetime:
-    """A time without a zone is taken as house time."""
-    return (moment if moment.tzinfo else moment.replace(tzinfo=house_zone())).astimezone(UTC)
+    return list(_with_problems(read_events(content, now, days), recorder, now))
 
 
 def _with_problems(entries: Iterable[Entry], recorder: Recorder, now: datetime) -> Iterable[Entry]:
@@ -155,7 +78,7 @@ def _problem(entry: Entry, recorder: Recorder, taken: list[Entry], now: datetime
     assert entry.starts_at is not None
     assert entry.ends_at is not None
     if entry.ends_at <= entry.starts_at:
-        return "it ends before it starts"
+        return "it has no length"
     if entry.starts_at < now:
         return "it has already started"
     if entry.ends_at - entry.starts_at > timedelta(days=7):

@@ -8,7 +8,6 @@ from nodes.machines.ports import PortTaken, holder_between, release, reserve
 from scheduling.bookings.batch import Batch, holder_name, port_of_recorder, why_impossible, why_odd
 from scheduling.bookings.occupancy import Occupancy, held
 from scheduling.models import Booking, Recorder, Schedule
-from scheduling.models.schedule import local_text
 from scheduling.rules.recurrence import Occurrence
 from station.actions import Outcome, Refusal, refused
 from station.clock import house_time
@@ -122,7 +121,7 @@ def draft(
 def follow_rule(booking: Booking, schedule: Schedule, occurrence: Occurrence) -> None:
     """Copy the occurrence, the padding and the policies of the schedule to the booking."""
     booking.schedule, booking.planned_start_at = schedule, occurrence.starts_at
-    booking.local_start = local_text(occurrence.local_start)
+    booking.local_start = occurrence.key
     if schedule.pad_before_seconds is not None:
         booking.pad_before_seconds = schedule.pad_before_seconds
     if schedule.pad_after_seconds is not None:

@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
                 ('state_since_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ('deadline_at', models.DateTimeField(editable=False, null=True)),
                 ('planned_start_at', models.DateTimeField(editable=False, null=True)),
-                ('local_start', models.CharField(blank=True, editable=False, max_length=19)),
+                ('local_start', models.CharField(blank=True, editable=False, max_length=21)),
                 ('title', models.CharField(blank=True, max_length=120)),
                 ('starts_at', models.DateTimeField()),
                 ('ends_at', models.DateTimeField()),

@@ -132,7 +132,7 @@ class Booking(Machine):
         "scheduling.Schedule", null=True, editable=False, on_delete=models.SET_NULL, related_name="bookings"
     )
     planned_start_at = models.DateTimeField(null=True, editable=False)
-    local_start = models.CharField(max_length=19, blank=True, editable=False)
+    local_start = models.CharField(max_length=21, blank=True, editable=False)
     recorder = models.ForeignKey("scheduling.Recorder", on_delete=models.PROTECT, related_name="bookings")
     title = models.CharField(max_length=120, blank=True)
     starts_at = models.DateTimeField()

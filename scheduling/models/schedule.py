@@ -13,7 +13,6 @@ from scheduling.rules.recurrence import MAX_COUNT, Kind, Rule, describe
 from station.clock import cron
 from station.clock.zones import UnknownZone, zone_of
 
-LOCAL_FORMAT = "%Y-%m-%dT%H:%M:%S"
 MAX_LENGTH = timedelta(days=7)
 
 
@@ -77,7 +76,7 @@ class Schedule(models.Model):
         default=Ends.WALL,
         help_text="Makes a difference only on the two days a year when the clocks change.",
     )
-    # Naive local starts that were skipped by hand, as text; they identify an occurrence whatever the UTC offset.
+    # Keys of occurrences (recurrence.key_of) that were skipped by hand.
     exceptions = models.JSONField(default=list, blank=True, editable=False)
 
     pad_before_seconds = models.PositiveIntegerField(
@@ -137,7 +136,7 @@ class Schedule(models.Model):
             until_on=self.until_on,
             count=self.count,
             is_elapsed=self.ends == self.Ends.ELAPSED,
-            exceptions=frozenset(datetime.strptime(text, LOCAL_FORMAT) for text in self.exceptions),  # noqa: DTZ007
+            exceptions=frozenset(self.exceptions),
             **({"start_time": start_time} if start_time else {}),
         )
 
@@ -174,8 +173,3 @@ class Schedule(models.Model):
             wrong["until_on"] = "The last day is before the first day."
         if wrong:
             raise ValidationError(wrong)
-
-
-def local_text(local: datetime) -> str:
-    """A naive local start in the format of `exceptions`."""
-    return local.strftime(LOCAL_FORMAT)

@@ -1,23 +1,27 @@
 """Recurrence: pure functions from a rule to windows in UTC, without database, clock or state.
 
-A rule is in local time. Croniter and the calendar work on naive local times only; `zones.to_utc` converts them. Two
-starts with the same UTC time (because the clock skipped both) are one start, and a window that the clock skipped
-entirely is dropped, so the windows of a rule are strictly ordered and never overlap.
+A rule is in local time. The calendar works on naive local times only; `zones.to_utc` converts them, `cron_instants`
+those of cron. Two starts with the same UTC time (because the clock skipped both) are one start, and a window that the
+clock skipped entirely is dropped, so the windows of a rule are strictly ordered and never overlap.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 
 from station.clock import cron
+from station.clock.cron_instants import Instant, instants
 from station.clock.zones import Change, next_changes, to_local, to_utc, zone_of
 
+SECOND = timedelta(seconds=1)
 DAY = timedelta(days=1)
 MIDNIGHT = time(0)
 MAX_COUNT = 10_000
+SHOWN = 3
+KEY_FORMAT = "%Y-%m-%dT%H:%M:%S"
 WEEKDAY_WORDS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -30,7 +34,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """`exceptions` are naive local starts that are skipped; they still count towards `count`."""
+    """`exceptions` are keys of occurrences that are skipped; they still count towards `count`."""
 
     kind: Kind
     zone: str
@@ -42,30 +46,43 @@ class Rule:
     until_on: date | None = None
     count: int | None = None
     is_elapsed: bool = False
-    exceptions: frozenset[datetime] = field(default_factory=frozenset)
+    exceptions: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def is_every_hour(self) -> bool:
+        """It runs in real time when the clocks change, see `cron_instants`."""
+        return self.kind == Kind.CRON and cron.is_every_hour(self.cron)
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One window, and its naive local start, which identifies it permanently."""
+    """One window, and its naive local start. `key` identifies it permanently, whatever the UTC offset."""
 
     local_start: datetime
     starts_at: datetime
     ends_at: datetime
     is_exception: bool = False
+    is_second: bool = False
+
+    @property
+    def key(self) -> str:
+        return key_of(self.local_start, is_second=self.is_second)
+
+
+def key_of(local: datetime, *, is_second: bool = False) -> str:
+    """A naive local start as text; `/2` is the second pass of a repeated hour."""
+    return local.strftime(KEY_FORMAT) + ("/2" if is_second else "")
 
 
 def occurrences(rule: Rule, after: datetime, *, with_exceptions: bool = False) -> Iterator[Occurrence]:
     """The windows that start strictly after `after`, in order. They may touch but never overlap."""
-    zone = zone_of(rule.zone)
-    # No earlier local time can give a start after `after`: `to_utc` never goes backwards.
-    found = _resolved(rule, to_local(after, zone))
+    found = _resolved(rule, after)
     current = next(found, None)
     while current is not None:
         following = next(found, None)
         if following is not None and following.starts_at < current.ends_at:
-            current = Occurrence(current.local_start, current.starts_at, following.starts_at, current.is_exception)
-        if current.starts_at > after and (with_exceptions or not current.is_exception):
+            current = replace(current, ends_at=following.starts_at)
+        if with_exceptions or not current.is_exception:
             yield current
         current = following
 
@@ -80,43 +97,55 @@ def windows_between(rule: Rule, start: datetime, end: datetime) -> list[Occurren
     return found
 
 
-def _resolved(rule: Rule, from_local: datetime) -> Iterator[Occurrence]:
-    zone = zone_of(rule.zone)
-    previous: datetime | None = None
-    for local in _local_starts(rule, from_local):
-        starts_at = to_utc(local, zone)
-        ends_at = starts_at + rule.length if rule.is_elapsed else to_utc(local + rule.length, zone)
-        if ends_at <= starts_at or (previous is not None and starts_at <= previous):
-            continue
-        previous = starts_at
-        yield Occurrence(local, starts_at, ends_at, local in rule.exceptions)
-
-
-def _local_starts(rule: Rule, from_local: datetime) -> Iterator[datetime]:
+def _resolved(rule: Rule, after: datetime) -> Iterator[Occurrence]:
     last = _last_by_count(rule) if rule.count is not None else None
-    for local in _calendar(rule, from_local):
-        if rule.until_on is not None and local.date() > rule.until_on:
+    previous = after
+    for start in _starts(rule, after):
+        if rule.until_on is not None and start.local.date() > rule.until_on:
             return
-        if last is not None and local > last:
+        if last is not None and start.at > last:
             return
-        yield local
+        ends_at = _end(rule, start)
+        if ends_at > start.at > previous:
+            previous = start.at
+            key = key_of(start.local, is_second=start.is_second)
+            yield Occurrence(start.local, start.at, ends_at, key in rule.exceptions, start.is_second)
+
+
+def _end(rule: Rule, start: Instant) -> datetime:
+    if rule.is_elapsed:
+        return start.at + rule.length
+    zone, local = zone_of(rule.zone), start.local + rule.length
+    if rule.is_every_hour:  # in the pass of its start; a time that the clock skips is counted in real time
+        return local.replace(tzinfo=zone, fold=int(start.is_second)).astimezone(UTC)
+    return to_utc(local, zone)
 
 
 @lru_cache(maxsize=4096)
 def _last_by_count(rule: Rule) -> datetime:
-    """The naive start of the count-th occurrence, including exceptions."""
+    """The start of the count-th occurrence, including exceptions."""
     count = min(rule.count or 0, MAX_COUNT)
-    beginning = datetime.combine(rule.first_on, MIDNIGHT)
-    starts = list(islice(_calendar(rule, beginning), count))
-    return starts[-1] if starts else beginning - DAY
+    beginning = to_utc(datetime.combine(rule.first_on, MIDNIGHT), zone_of(rule.zone)) - SECOND
+    starts = list(islice(_starts(rule, beginning), count))
+    return starts[-1].at if starts else beginning
 
 
-def _calendar(rule: Rule, from_local: datetime) -> Iterator[datetime]:
-    """The naive starts from `from_local` on, never before the first day."""
-    beginning = max(from_local, datetime.combine(rule.first_on, MIDNIGHT))
+def _starts(rule: Rule, after: datetime) -> Iterator[Instant]:
+    """The starts strictly after `after`, in order, never before the first day."""
+    zone, midnight = zone_of(rule.zone), datetime.combine(rule.first_on, MIDNIGHT)
+    after = max(after, to_utc(midnight, zone) - SECOND)
     if rule.kind == Kind.CRON:
-        yield from cron.local_times(rule.cron, beginning - timedelta(seconds=1))
+        yield from instants(rule.cron, rule.zone, after)
         return
+    # No earlier local time can give a start after `after`: `to_utc` never goes backwards.
+    for local in _calendar(rule, max(to_local(after, zone), midnight)):
+        starts_at = to_utc(local, zone)
+        if starts_at > after:
+            yield Instant(starts_at, local)
+
+
+def _calendar(rule: Rule, beginning: datetime) -> Iterator[datetime]:
+    """The naive starts from `beginning` on; not for cron."""
     if rule.kind == Kind.ONCE:
         yield datetime.combine(rule.first_on, rule.start_time)
         return
@@ -161,27 +190,41 @@ def _describe_change(rule: Rule, change: Change) -> str:
         f"On {change.local_before.date()} the clocks go {direction} from {change.local_before:%H:%M} "
         f"to {change.local_after:%H:%M}: "
     )
-    zone = zone_of(rule.zone)
-    touched = []
+    touched = [*(_left_out_or_twice(rule, change) if rule.is_every_hour else []), *_moved_or_longer(rule, change)]
+    return head + ("; ".join(touched) or "nothing changes for this schedule") + "."
+
+
+def _left_out_or_twice(rule: Rule, change: Change) -> list[str]:
+    """For a rule that runs in real time."""
+    low, high = sorted((change.local_before, change.local_after))
+    times = takewhile(lambda local: local < high, cron.local_times(rule.cron, low - SECOND))
+    shown = [f"{local:%H:%M}" for local in islice(times, SHOWN + 1)]
+    if not shown:
+        return []
+    named = ", ".join(shown[:SHOWN]) + (" and so on" if len(shown) > SHOWN else "")
+    return [f"there is no recording at {named}" if change.by > timedelta(0) else f"it records twice at {named}"]
+
+
+def _moved_or_longer(rule: Rule, change: Change) -> list[str]:
+    zone, usual = zone_of(rule.zone), _span(rule.length)
+    longer: list[str] = []
+    moved: list[str] = []
     for window in occurrences(rule, change.at - 2 * DAY):
-        if window.starts_at > change.at + DAY:
+        if window.starts_at > change.at + DAY or len(longer) + len(moved) == SHOWN:
             break
         starts, ends = to_local(window.starts_at, zone), to_local(window.ends_at, zone)
         is_moved = starts != window.local_start
         is_across = window.starts_at <= change.at < window.ends_at
-        if not (is_moved or is_across):
+        if not (is_moved or (is_across and not window.is_second)):
             continue
-        length = window.ends_at - window.starts_at
-        moved = f"the {window.local_start:%H:%M} recording starts at {starts:%H:%M}, " if is_moved else ""
-        shown = moved or f"the {starts:%H:%M} recording "
-        touched.append(f"{shown}ends at {ends:%H:%M} and lasts {_span(length)} instead of {_span(rule.length)}")
-        if len(touched) == 3:
-            break
-    kept = [
-        text for text in touched if not text.endswith(f"lasts {_span(rule.length)} instead of {_span(rule.length)}")
-    ]
-    moved_only = [text.partition(" and lasts")[0] for text in touched if text not in kept]
-    return head + ("; ".join([*kept, *moved_only]) or "nothing changes for this schedule") + "."
+        length = _span(window.ends_at - window.starts_at)
+        moving = f"the {window.local_start:%H:%M} recording starts at {starts:%H:%M}, " if is_moved else ""
+        text = f"{moving or f'the {starts:%H:%M} recording '}ends at {ends:%H:%M}"
+        if length != usual:
+            longer.append(f"{text} and lasts {length} instead of {usual}")
+        elif not rule.is_every_hour:
+            moved.append(text)
+    return [*longer, *moved]
 
 
 def _span(length: timedelta) -> str:

@@ -7,7 +7,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduling.bookings.calendars import MAX_BYTES, BadCalendar, feed_of, import_entries, make_feed, read_calendar
+from scheduling.bookings.calendar_events import MAX_BYTES, BadCalendar
+from scheduling.bookings.calendars import feed_of, import_entries, make_feed, read_calendar
 from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder
 from scheduling.tests.test_scheduling_pages import HOUR

@@ -1,5 +1,6 @@
 """Rules and time zones: golden tables for clock-change days, and properties over every change of every zone (R-09)."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from itertools import islice, pairwise
@@ -107,16 +108,20 @@ def test_the_list_of_clock_changes_is_complete() -> None:
     assert len({name for name, _ in changes_of_all_zones()}) > 100
 
 
-@pytest.mark.parametrize("minutes", [15, 30, 60])
-def test_touching_windows_touch_in_utc_at_every_change_of_every_zone(minutes: int) -> None:
-    """No gap, no overlap, strictly ordered at every clock change (2024 to 2030, all zones)."""
-    expression = {15: "*/15 * * * *", 30: "*/30 * * * *", 60: "0 * * * *"}[minutes]
+@pytest.mark.parametrize(
+    ("minutes", "expression"), [(15, "*/15 * * * *"), (30, "*/30 * * * *"), (60, "0 * * * *"), (60, "30 * * * *")]
+)
+def test_touching_windows_touch_in_utc_at_every_change_of_every_zone(minutes: int, expression: str) -> None:
+    """No gap, no overlap, all of one length, strictly ordered at every clock change (2024 to 2030, all zones)."""
     for name, at in changes_of_all_zones():
+        if minutes == 60 and name in {"Australia/Lord_Howe", "Australia/LHI"}:
+            continue  # they change by half an hour, so that one hour of the clock has 30 or 90 minutes
         rule = Rule(Kind.CRON, name, (at - 3 * DAY).date(), timedelta(minutes=minutes), cron=expression)
         windows = windows_between(rule, at - 3 * HOUR, at + 3 * HOUR)
         assert windows, name
         for before, after in pairwise(windows):
             assert before.starts_at < before.ends_at == after.starts_at, (name, before, after)
+            assert before.ends_at - before.starts_at == timedelta(minutes=minutes), (name, before)
 
 
 def test_days_of_24_wall_clock_hours_follow_each_other_at_every_change_of_every_zone() -> None:
@@ -150,7 +155,16 @@ rules = st.builds(
     start_time=st.times().map(lambda each: each.replace(microsecond=0)),
     weekdays=st.frozensets(st.integers(0, 6)),
     cron=st.sampled_from(
-        ["0 2 * * *", "30 1,2 * * SUN", "*/20 0-3 * * *", "0 0 29 2 *", "15 20 1 * MON", "5 4 31 * *"]
+        [
+            "0 2 * * *",
+            "30 * * * *",
+            "*/40 */2 * * *",
+            "30 1,2 * * SUN",
+            "*/20 0-3 * * *",
+            "0 0 29 2 *",
+            "15 20 1 * MON",
+            "5 4 31 * *",
+        ]
     ),
     until_on=st.none() | st.dates(date(2024, 1, 1), date(2031, 12, 31)),
     count=st.none() | st.integers(1, 50),
@@ -193,7 +207,7 @@ def test_count_counts_exceptions_too_and_until_is_inclusive() -> None:
         HOUR,
         time(20),
         count=3,
-        exceptions=frozenset([datetime.fromisoformat("2026-05-02 20:00")]),
+        exceptions=frozenset(["2026-05-02T20:00:00"]),
     )
     found = [each.local_start.day for each in occurrences(rule, utc("2026-04-01 00:00"))]
     assert found == [1, 3]
@@ -202,6 +216,22 @@ def test_count_counts_exceptions_too_and_until_is_inclusive() -> None:
 
     until = Rule(Kind.DAILY, "Europe/Berlin", first, HOUR, time(20), until_on=date(2026, 5, 2))
     assert [each.local_start.day for each in occurrences(until, utc("2026-04-01 00:00"))] == [1, 2]
+
+
+def test_an_hourly_rule_counts_and_skips_each_pass_of_a_repeated_hour_by_itself() -> None:
+    """R-09: the two recordings at 02:30 are two occurrences with keys of their own."""
+    rule = Rule(Kind.CRON, "Europe/Berlin", date(2026, 10, 25), HOUR, cron="30 * * * *", count=4)
+    night = list(occurrences(rule, utc("2026-10-24 12:00")))
+    assert [each.key[11:] for each in night] == ["00:30:00", "01:30:00", "02:30:00", "02:30:00/2"]
+    assert [each.starts_at.hour for each in night] == [22, 23, 0, 1]
+    rest = replace(rule, exceptions=frozenset([night[3].key]))
+    assert list(occurrences(rest, utc("2026-10-24 12:00"))) == night[:3]
+
+
+def test_of_two_starts_that_the_change_makes_one_the_programme_that_the_clock_shows_is_recorded_whole() -> None:
+    rule = Rule(Kind.CRON, "Europe/Berlin", date(2026, 3, 29), HOUR, cron="0,30 2,3 * * *")
+    first = next(occurrences(rule, utc("2026-03-28 12:00")))
+    assert (first.key, first.starts_at) == ("2026-03-29T03:00:00", utc("2026-03-29 01:00"))
 
 
 def test_a_rule_that_never_happens_ends_instead_of_looping() -> None:
@@ -254,6 +284,10 @@ def test_the_next_clock_changes_are_described() -> None:
         "the 02:30 recording starts at 03:00, ends at 03:30 and lasts 30 min instead of 1 h."
     )
     assert autumn.endswith("the 02:30 recording ends at 03:30 and lasts 2 h instead of 1 h.")
+    hourly = Rule(Kind.CRON, "Europe/Berlin", date(2026, 1, 1), HOUR, cron="*/30 * * * *")
+    spring, autumn = describe_changes(replace(hourly, length=HOUR / 2), utc("2026-03-01 00:00"))
+    assert spring.endswith("from 02:00 to 03:00: there is no recording at 02:00, 02:30.")
+    assert autumn.endswith("from 03:00 to 02:00: it records twice at 02:00, 02:30.")
     evening = Rule(Kind.DAILY, "Europe/Berlin", date(2026, 1, 1), HOUR, time(20))
     assert describe_changes(evening, utc("2026-03-01 00:00"))[0].endswith("nothing changes for this schedule.")
     still = Rule(Kind.DAILY, "Asia/Kathmandu", date(2026, 1, 1), HOUR, time(20))

@@ -16,6 +16,7 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminIntegerFieldWi
 
 from scheduling.bookings import calendars
 from scheduling.bookings.calendar_controls import import_calendar as book_entries
+from scheduling.bookings.calendar_events import MAX_BYTES, MAX_DAYS, BadCalendar
 from scheduling.models import Recorder
 from station.admin.base import who
 from station.clock import database_now
@@ -38,7 +39,7 @@ def calendar_feed(request: HttpRequest, token: str) -> HttpResponse:
 class ImportForm(forms.Form):
     recorder = forms.ModelChoiceField(Recorder.objects.none(), widget=UnfoldAdminSelectWidget)
     days = forms.IntegerField(
-        label="Days ahead", initial=28, min_value=1, max_value=calendars.MAX_DAYS, widget=UnfoldAdminIntegerFieldWidget
+        label="Days ahead", initial=28, min_value=1, max_value=MAX_DAYS, widget=UnfoldAdminIntegerFieldWidget
     )
     file = forms.FileField(label="iCalendar file (.ics)", required=False, widget=UnfoldAdminFileFieldWidget)
     content = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -47,8 +48,8 @@ class ImportForm(forms.Form):
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         upload = cleaned.get("file")
         if upload is not None:
-            if upload.size > calendars.MAX_BYTES:
-                self.add_error("file", f"The file is larger than {calendars.MAX_BYTES // 1000} kB.")
+            if upload.size > MAX_BYTES:
+                self.add_error("file", f"The file is larger than {MAX_BYTES // 1000} kB.")
             else:
                 cleaned["bytes"] = upload.read()
         elif cleaned.get("content"):
@@ -76,7 +77,7 @@ def import_calendar(request: HttpRequest) -> HttpResponse:
         now, recorder = database_now(), form.cleaned_data["recorder"]
         try:
             entries = calendars.read_calendar(form.cleaned_data["bytes"], recorder, now, form.cleaned_data["days"])
-        except calendars.BadCalendar as fault:
+        except BadCalendar as fault:
             form.add_error("file", str(fault))
             return render(request, "scheduling/import_calendar.html", context)
         if "book" in request.POST:

@@ -43,6 +43,12 @@ def to_utc(local: datetime, zone: tzinfo) -> datetime:
     return _first_with_new_offset(zone, before, instant)
 
 
+def second_pass(local: datetime, zone: tzinfo) -> datetime | None:
+    """The UTC time at which the clock shows a local time for the second time; None if it shows it only once."""
+    first, second = (local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    return second if second > first else None
+
+
 def to_local(instant: datetime, zone: tzinfo) -> datetime:
     """The naive local time of an instant."""
     return instant.astimezone(zone).replace(tzinfo=None, fold=0)

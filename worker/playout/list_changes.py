@@ -30,6 +30,14 @@ def surviving_place(old: Rundown, index: int | None, upcoming: Sequence[Slot], p
     return next((places[key] for key in keys if key in places), None)
 
 
+def first_added(old: Rundown, new: Rundown, index: int) -> int:
+    """The first of the new items directly before `index`: nothing is on air, so they are due now."""
+    known = places_of(old)
+    while not new.is_loop and index > 0 and new.items[index - 1].key not in known and not new.items[index - 1].fixed_at:
+        index -= 1
+    return index
+
+
 def rebuilt(
     rundown: Rundown, start: int | None, known: Sequence[Slot], *, count: int, is_cued: bool
 ) -> tuple[list[Slot], list[Slot]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from worker.playout import list_timing
 from worker.playout.fixed_starts import FixedStarts
-from worker.playout.list_changes import cued_place, key_at, places_of, rebuilt, surviving_place
+from worker.playout.list_changes import cued_place, first_added, key_at, places_of, rebuilt, surviving_place
 from worker.playout.loaded_config import Item, Resume, Rundown
 from worker.playout.slots import Slot
 
@@ -131,7 +131,7 @@ class UpcomingItems:
         if is_other_day and on is not None:
             self._cut_to_clock(now)
         elif survivor is not None:
-            self._rebuild(survivor)
+            self._rebuild(survivor if on is not None else first_added(old, self.rundown, survivor))
         elif on is not None:
             self.discard(self.upcoming)
             self.upcoming, self._joins_at_end = [], True

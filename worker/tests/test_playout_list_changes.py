@@ -94,3 +94,29 @@ def test_a_list_whose_first_item_has_a_fixed_time_begins_at_that_time(simulate: 
     channel.run(32)
     assert channel.director.slot.item.key == "early"
     assert channel.director.slot.offset_seconds == 0.0
+
+
+def test_a_clip_that_is_added_behind_a_list_that_is_over_is_played_at_once(simulate: Any) -> None:
+    """P-01: the filler is on, and the next item is the first one of the next day."""
+    tonight, tomorrow = item("tonight"), item("tomorrow", 10.0, BEGIN + 100)
+    channel = simulate(tonight, tomorrow, begins_at=BEGIN)
+    channel.run(15)
+    assert channel.director.slot is None
+    channel.load(tonight, item("added", 5.0), tomorrow, begins_at=BEGIN)
+    channel.run(30)
+    assert [key for key, _, _ in channel.asrun()] == ["tonight", "added"]
+
+
+@pytest.mark.parametrize("before", [("tonight",), ()])
+def test_a_clip_that_is_added_after_a_restart_on_filler_is_played_at_once(simulate: Any, before: Any) -> None:
+    """P-01, P-07: the new media worker has played nothing yet; the first item of the next day waits for its time."""
+    known = [item(key) for key in before]
+    tomorrow = item("tomorrow", 10.0, BEGIN + 100)
+    channel = simulate(*known, tomorrow, begins_at=BEGIN - 50)
+    channel.run(5)
+    assert channel.director.slot is None
+    channel.load(*known, item("added", 5.0), item("another", 4.0), tomorrow, begins_at=BEGIN - 50)
+    channel.run(30)
+    assert [key for key, _, _ in channel.asrun()] == ["added", "another"]
+    channel.run(105)
+    assert channel.director.slot.item.key == "tomorrow"
