@@ -76,6 +76,8 @@ class ChannelSetup:
     isolation_seconds: float | None
     secrets: tuple[str, ...] = field(repr=False)
     min_free_bytes: int = 0
+    service_name: str = ""
+    service_provider: str = ""
 
 
 def load_setup(handover: Handover[PlayoutConfig], media: Path) -> ChannelSetup:
@@ -98,6 +100,8 @@ def load_setup(handover: Handover[PlayoutConfig], media: Path) -> ChannelSetup:
         isolation_seconds=config.isolation_seconds,
         min_free_bytes=config.min_free_bytes,
         secrets=config.secrets,
+        service_name=config.service_name,
+        service_provider=config.service_provider,
     )
 
 

@@ -126,7 +126,7 @@ def test_a_file_output_is_closed_properly_when_disk_space_runs_low(
     binary = Binary(ffmpeg(), is_static=True)
     fan = Fan()
     output = Output(key="file", type="file", url=str(tmp_path / "out.ts"))
-    sender = senders.FileSender(binary, fan, output, "1M", (), 5_000)
+    sender = senders.FileSender(binary, fan, output, (), 5_000)
     (tmp_path / "media").mkdir()
     with playout(tmp_path / "media", clips(tmp_path / "media", 1, 30.0)) as worker:
         worker.wait_for(state="playing", ticks=100)

@@ -54,6 +54,7 @@ class Output:
     url: str
     options: dict[str, str] = field(default_factory=dict)
     secret: dict[str, str] = field(default_factory=dict, repr=False)
+    constant_bitrate: str = ""  # of the transport stream, filled with null packets; empty: a variable rate
 
     def problem(self) -> str:
         return "" if self.type in OUTPUT_TYPES else f"type must be one of {', '.join(OUTPUT_TYPES)}"
@@ -103,6 +104,8 @@ class PlayoutConfig:
     spool: str
     video_bitrate: str = "4M"
     audio_bitrate: str = "192k"
+    service_name: str = ""
+    service_provider: str = ""
     isolation_seconds: float | None = None
     min_free_bytes: int = 0
     devices: tuple[str, ...] = ()
