@@ -13,6 +13,7 @@ from worker.wire.configuration import Control, Handover, Output, PlayoutConfig, 
 from worker.wire.picture import Format
 from worker.wire.rundown import LIVE
 
+MOST_GAIN_DB = 40.0
 IN_MEDIA_FOLDER = ("hls", "file")
 
 
@@ -34,6 +35,7 @@ class Item:
     is_cut: bool = True
     max_late_seconds: float | None = None
     part_of: str = ""  # of a later part of a recording: the key of its first part
+    gain_db: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ def _item(item: wire.Item, media: Path, sources: Mapping[str, Source]) -> Item:
         is_cut=item.is_cut,
         max_late_seconds=item.max_late_seconds,
         part_of=item.part_of,
+        gain_db=max(-MOST_GAIN_DB, min(MOST_GAIN_DB, item.gain_db)),
     )
 
 

@@ -99,7 +99,7 @@ def test_receivers_of_a_listening_output_get_the_live_moment_all_at_once(either_
 
 
 def test_a_receiver_with_a_wrong_passphrase_is_named_at_once(either_ffmpeg: Binary) -> None:
-    """P-09, P-14: the operator reads why, and the next one with the right passphrase is served."""
+    """P-09: the operator reads why, and the next one with the right passphrase is served."""
     port = free_port(socket.SOCK_DGRAM)
     with on_air() as channel, listening(either_ffmpeg, channel, port, SECRET) as listener:
         wrong = SrtReceiver(either_ffmpeg.path, port, "passphrase=wrongwrongwrong")
@@ -141,7 +141,7 @@ def test_a_receiver_too_many_is_refused_in_words(either_ffmpeg: Binary, monkeypa
     ("theirs", "words"), [(["passphrase=wrongwrongwrong"], "wrong SRT passphrase"), ([], "the other has none")]
 )
 def test_a_calling_output_says_that_its_passphrase_is_refused(theirs: str, words: str, either_ffmpeg: Binary) -> None:
-    """P-09, P-14: not "input/output error"."""
+    """P-09: not "input/output error"."""
     port = free_port(socket.SOCK_DGRAM)
     output = Output(key="far", type="srt", url=f"srt://127.0.0.1:{port}", secret=SECRET)
     receiver = SrtReceiver(either_ffmpeg.path, port, *theirs, mode="listener")

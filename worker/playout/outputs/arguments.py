@@ -8,7 +8,7 @@ from worker.media.sources import with_numeric_host
 from worker.playout.loaded_config import ChannelSetup
 from worker.playout.outputs.shaping import DATAGRAM, Rate, rate_for
 from worker.process.config_line import ConfigError
-from worker.wire.configuration import Output
+from worker.wire.configuration import Output, bits_per_second
 
 COPY = ["-map", "0:v:0", "-map", "0:a:0", "-c", "copy"]
 STAMPS = ["-muxdelay", "0", "-muxpreload", "0"]
@@ -62,12 +62,6 @@ def srt_options(url: str, bits: float) -> dict[str, str]:
         "timeout": "1000000",
         "connect_timeout": "1500",
     }
-
-
-def bits_per_second(text: str) -> float:
-    """Reads `800k`, `4M` or a number of bits."""
-    units = {"k": 1e3, "M": 1e6}
-    return float(text[:-1]) * units[text[-1]] if text[-1] in units else float(text)
 
 
 def unused(path: Path) -> Path:
