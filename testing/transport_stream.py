@@ -44,7 +44,7 @@ class Verdict:
     stream_types: tuple[int, ...] = ()
 
     def problems(self, *, is_constant: bool = False, bits_per_second: float | None = None) -> list[str]:
-        """What a strict receiver objects to, in words; empty if nothing."""
+        """What a strict receiver objects to; empty if nothing."""
         found = [f"{self.odd_datagrams} datagrams are not seven packets"] if self.odd_datagrams else []
         if self.sync_losses:
             found.append(f"{self.sync_losses} packets without a sync byte")

@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
 from django.db import models
 
 from scheduling.recorders import sources
@@ -32,6 +33,7 @@ EXAMPLES = {
     OutputType.FILE: "a name, like main",
     OutputType.DECKLINK: "the number of the device, from 0",
 }
+BITRATE = RegexValidator(r"^[1-9][0-9]{0,4}[kM]$", "Like 800k or 8M.")
 STREAMS = (OutputType.SRT, OutputType.UDP, OutputType.RTP)
 LOCAL = (OutputType.HLS, OutputType.FILE)
 ONLY_ONE = ("hls", "file", "decklink")
@@ -51,14 +53,14 @@ def parse_output(output_type: str, text: str) -> Parsed:
     return parsed
 
 
-def constant_bitrate_problem(output_type: str, wanted: str, video_bitrate: str) -> str:
-    """Why the stream cannot have this constant bitrate; empty if it can."""
+def check_constant_bitrate(output_type: str, wanted: str, video_bitrate: str) -> None:
+    """Raises ValidationError if the stream cannot have this constant bitrate."""
     if output_type not in STREAMS:
-        return "Only SRT, UDP and RTP outputs have a constant bitrate."
+        raise ValidationError({"constant_bitrate": "Only SRT, UDP and RTP outputs have a constant bitrate."})
     least = least_constant_bitrate(video_bitrate)
     if bits_per_second(wanted) < least:
-        return f"Picture, sound and tables need at least {-(-least // 1000):.0f}k."
-    return ""
+        text = f"Picture, sound and tables need at least {-(-least // 1000):.0f}k."
+        raise ValidationError({"constant_bitrate": text})
 
 
 def output_config(

@@ -88,7 +88,7 @@ class Sender(Tended):
         self.fan.leave(pump.put)
 
     def explain(self, said: Iterable[str]) -> str:
-        """Why ffmpeg ended, in words for people."""
+        """Why ffmpeg ended, for people."""
         return words_of(said)
 
     @property
