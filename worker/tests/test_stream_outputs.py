@@ -38,9 +38,9 @@ def test_a_datagram_output_satisfies_a_strict_receiver(
         names = {"service_name": "Kanal Öst", "service_provider": "House"}
         chosen = {"AIRLOCK_FFMPEG": either_ffmpeg.path}
         with playout(tmp_path, [], outputs=outputs, environment=chosen, **names) as worker:
-            got = [Datagram(time.monotonic(), receiver.recv(2048))]
+            got = [_received(receiver)]
             while got[-1].at - got[0].at < 3:
-                got.append(Datagram(time.monotonic(), receiver.recv(2048)))
+                got.append(_received(receiver))
             state = worker.status()["outputs"][0]["state"]
     assert state == "sending"
     if kind == "rtp":
@@ -50,6 +50,11 @@ def test_a_datagram_output_satisfies_a_strict_receiver(
     assert found.problems(is_constant=bool(constant), bits_per_second=1.5e6 if constant else None) == []
     assert (found.service_name, found.provider) == ("Kanal Öst", "House")
     assert set(found.stream_types) == {0x1B, 0x0F}
+
+
+def _received(receiver: socket.socket) -> Datagram:
+    data = receiver.recv(2048)
+    return Datagram(time.monotonic(), data)
 
 
 @contextlib.contextmanager

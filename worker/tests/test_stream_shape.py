@@ -26,7 +26,7 @@ def shaped(stream: bytes, given: Rate, shaper: Shaper | None = None, begins_at: 
         shaper.put(frame)
         while now < begins_at + (number + 1) * 0.04:
             now += STEP_SECONDS
-            found += [Datagram(now, each) for each in shaper.due(now)]
+            found += [Datagram(now, data) for data, _ in shaper.due(now)]
     return found
 
 
@@ -99,7 +99,7 @@ def test_a_receiver_that_takes_nothing_costs_old_pictures_only(stream: bytes) ->
     for _ in range(8):
         shaper.put(stream)
     assert shaper.dropped
-    assert analyse([Datagram(0.0, each) for each in [*shaper.due(1.0), *shaper.due(1.5)]]).continuity_errors == ()
+    assert analyse([Datagram(0.0, data) for data, _ in [*shaper.due(1.0), *shaper.due(1.5)]]).continuity_errors == ()
 
 
 def test_rtp_headers_are_checked() -> None:

@@ -15,7 +15,8 @@ STAMPS = ["-muxdelay", "0", "-muxpreload", "0"]
 # With `-flush_packets 0`, ffmpeg fills each SRT packet, however the pipe cuts our datagrams.
 PASSED_ON = ["-f", "data", "-probesize", "32", "-analyzeduration", "0"]
 PASSED_ON += ["-raw_packet_size", str(DATAGRAM), "-i", "pipe:0"]
-SEGMENT = ["-hls_time", "2", "-hls_list_size", "10", "-hls_flags", "delete_segments+append_list+omit_endlist"]
+SEGMENT = ["-hls_time", "2", "-hls_list_size", "10", "-hls_flags"]
+SEGMENT += ["delete_segments+append_list+omit_endlist+program_date_time"]
 
 
 def arguments_for(output: Output, binary: Binary) -> list[str]:

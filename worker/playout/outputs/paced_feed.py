@@ -13,7 +13,7 @@ LEAST_VARIABLE_SECONDS = 0.004
 
 
 class PacedFeed:
-    """`deliver` gets each datagram and the stream's clock (90 kHz). An OSError from it ends the feed, see `error`."""
+    """`deliver` gets each datagram and its clock (see `Shaper.due`). An OSError from it ends the feed, see `error`."""
 
     def __init__(
         self, fan: Fan, shaper: Shaper, deliver: Callable[[bytes, int], object], *, has_recent: bool = False
@@ -41,9 +41,8 @@ class PacedFeed:
             now = time.monotonic()
             if self._ends.wait(max(least, self.shaper.next_at(now) - now)):
                 return
-            stamp = self.shaper.stamp()
             try:
-                for datagram in self.shaper.due(time.monotonic()):
+                for datagram, stamp in self.shaper.due(time.monotonic()):
                     self.deliver(datagram, stamp)
                     self.sent_at = time.monotonic()
             except OSError as error:

@@ -89,25 +89,22 @@ class Shaper:
             return now + 0.005
         return self._began + self._slots * self._slot_seconds
 
-    def due(self, now: float) -> list[bytes]:
-        """The datagrams whose time has come."""
+    def due(self, now: float) -> list[tuple[bytes, int]]:
+        """The datagrams whose time has come, each with the stream's clock at its beginning (90 kHz, for RTP)."""
         with self._lock:
             if self._began is None and not self._begin(now):
                 return []
             assert self._began is not None
             if now - self.next_at(now) > BEHIND_SECONDS:  # the machine was suspended: continue from now
                 self._slots += int((now - self.next_at(now)) / self._slot_seconds)
-            found: list[bytes] = []
+            found: list[tuple[bytes, int]] = []
             while self.next_at(now) <= now:
                 if self.rate.is_constant or self._is_worthwhile():
-                    found.append(b"".join([self._next_packet() for _ in range(DATAGRAM_PACKETS)]))
+                    stamp = int(self._receiver_seconds() * 90_000) % (1 << 32)
+                    found.append((b"".join([self._next_packet() for _ in range(DATAGRAM_PACKETS)]), stamp))
                 else:
                     self._slots += 1
             return found
-
-    def stamp(self) -> int:
-        """The clock of the next datagram in 90 kHz, for RTP."""
-        return int(self._receiver_seconds() * 90_000) % (1 << 32)
 
     def _begin(self, now: float) -> bool:
         """Begin with the first key frame, when the tables are known."""

@@ -24,6 +24,8 @@ HOST = "127.0.0.1"
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 6.0
 QUEUE_SECONDS = 2.0
+GOODBYE_SECONDS = 0.3
+MOST_LAST_PACKETS = 2000
 
 
 class Caller:
@@ -70,6 +72,19 @@ class Caller:
         if not self.is_connected and now - self._came_at > CONNECT_SECONDS:
             return True
         return self.is_over or self._process.poll() is not None or now - self._heard_at > SILENT_SECONDS
+
+    def say_goodbye(self) -> list[bytes]:
+        """Let ffmpeg end the connection, so that the receiver calls again at once; its last packets."""
+        if self._feed is not None:
+            self._feed.end()
+        self._pump.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GOODBYE_SECONDS)
+        packets: list[bytes] = []
+        with contextlib.suppress(OSError):
+            while len(packets) < MOST_LAST_PACKETS:
+                packets.append(self.back.recv(2048))
+        return packets
 
     def end(self) -> None:
         if self._feed is not None:

@@ -152,9 +152,13 @@ class SrtListener(Tended):
                 caller.end()
 
     def finish(self) -> None:
-        for caller in self._callers.values():
+        callers, self._callers = self._callers, {}
+        front, self._front = self._front, None
+        if front is None:
+            return
+        for address, caller in callers.items():
+            for packet in caller.say_goodbye():
+                with contextlib.suppress(OSError):
+                    front.sendto(packet, address)
             caller.end()
-        self._callers.clear()
-        if self._front is not None:
-            self._front.close()
-            self._front = None
+        front.close()
