@@ -9,9 +9,29 @@ from pathlib import Path
 
 import imageio_ffmpeg
 
+from testing.processes import ROOT
+
 
 def ffmpeg() -> str:
     return str(imageio_ffmpeg.get_ffmpeg_exe())
+
+
+def debian_ffmpeg(folder: Path) -> str | None:
+    """A program in `folder` that runs the ffmpeg of the media worker image (5.1); None if the image was not made.
+
+    Its libraries are outside the folders a sandbox allows, so it cannot open items.
+    """
+    base = ROOT / ".cache/docker/base"
+    if not (base / "usr/bin/ffmpeg").exists():
+        return None
+    found = [each for each in (base / "usr/lib").glob("*-linux-gnu") if each.is_dir()]
+    folders = [each / name for each in found for name in (".", "pulseaudio", "blas", "lapack")]
+    loader = next((base / "lib64").glob("ld-linux-*.so.*"), None) or next((base / "lib").glob("ld-linux-*.so.*"))
+    program = folder / "ffmpeg-of-the-image"
+    paths = ":".join(str(each) for each in [*folders, *(base / "lib").glob("*-linux-gnu")])
+    program.write_text(f'#!/bin/sh\nexec {loader} --library-path {paths} {base}/usr/bin/ffmpeg "$@"\n')
+    program.chmod(0o755)
+    return str(program)
 
 
 def environment() -> dict[str, str]:

@@ -60,7 +60,7 @@ class OutputFormSet(BaseInlineFormSet):
 class OutputInline(ProjectRights, TabularInline):
     model = ChannelOutput
     formset = OutputFormSet
-    fields = ["type", "address", "monitored_at", "is_active"]
+    fields = ["type", "address", "constant_bitrate", "monitored_at", "is_active"]
     extra = 0
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
@@ -102,7 +102,7 @@ class ChannelAdmin(Operated, MachineAdmin):
     fieldsets = [
         ("Now", {"fields": ["now"]}),
         (None, {"fields": ["name", "project", "playlist", "filler"]}),
-        ("Picture", {"fields": ["picture", "video_bitrate", "slate", "pause"]}),
+        ("Picture and sound", {"fields": ["picture", "video_bitrate", "loudness_lufs", "slate", "pause"]}),
         ("Where", {"fields": ["node", "node_labels", "isolation_seconds"]}),
         ("As-run and guide", {"fields": ["papers"]}),
     ]

@@ -45,6 +45,7 @@ class OutputIn(Schema):
 
     type: str
     address: str
+    constant_bitrate: str = ""
     is_active: bool = True
 
 
@@ -56,6 +57,7 @@ class ChannelChange(Schema):
     filler: int | None = None
     picture: str | None = None
     video_bitrate: str | None = None
+    loudness_lufs: float | None = None
     slate: str | None = None
     pause: str | None = None
     isolation_seconds: int | None = None

@@ -4,12 +4,13 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
 from django.db import models
 
 from scheduling.recorders import sources
 from scheduling.recorders.sources import Parsed, parse_source, wire_source
 from station.folders import PLAYOUT_FOLDER, safe_part
-from worker.wire.configuration import Output, Source
+from worker.wire.configuration import Output, Source, bits_per_second, least_constant_bitrate
 
 
 class OutputType(models.TextChoices):
@@ -23,7 +24,8 @@ class OutputType(models.TextChoices):
 
 
 EXAMPLES = {
-    OutputType.SRT: "srt://receiver.example:9000 or, to wait for receivers, srt://0.0.0.0:9000?mode=listener",
+    OutputType.SRT: "srt://receiver.example:9000 or, to wait for receivers, srt://0.0.0.0:9000?mode=listener "
+    "(up to eight at once)",
     OutputType.RTMP: "rtmp://server.example/live/KEY",
     OutputType.UDP: "udp://239.1.1.1:5000",
     OutputType.RTP: "rtp://239.1.1.1:5004",
@@ -31,6 +33,8 @@ EXAMPLES = {
     OutputType.FILE: "a name, like main",
     OutputType.DECKLINK: "the number of the device, from 0",
 }
+BITRATE = RegexValidator(r"^[1-9][0-9]{0,4}[kM]$", "Like 800k or 8M.")
+STREAMS = (OutputType.SRT, OutputType.UDP, OutputType.RTP)
 LOCAL = (OutputType.HLS, OutputType.FILE)
 ONLY_ONE = ("hls", "file", "decklink")
 TWICE = "The channel already has this output"
@@ -74,7 +78,19 @@ def monitored_source(address: str, secrets: dict[str, Any]) -> Source | None:
     return wire_source(kind, address, secrets, "") if kind else None
 
 
-def output_config(key: str, output_type: str, address: str, secrets: dict[str, Any], channel_id: int) -> Output:
+def check_constant_bitrate(output_type: str, wanted: str, video_bitrate: str) -> None:
+    """Raises ValidationError if the stream cannot have this constant bitrate."""
+    if output_type not in STREAMS:
+        raise ValidationError({"constant_bitrate": "Only SRT, UDP and RTP outputs have a constant bitrate."})
+    least = least_constant_bitrate(video_bitrate)
+    if bits_per_second(wanted) < least:
+        text = f"Picture, sound and tables need at least {-(-least // 1000):.0f}k."
+        raise ValidationError({"constant_bitrate": text})
+
+
+def output_config(
+    key: str, output_type: str, address: str, secrets: dict[str, Any], channel_id: int, constant_bitrate: str = ""
+) -> Output:
     """The output's configuration for the media worker. Secrets become ffmpeg options, in the sealed part only."""
     secret: dict[str, str] = {}
     if secrets.get("passphrase"):
@@ -91,7 +107,7 @@ def output_config(key: str, output_type: str, address: str, secrets: dict[str, A
     elif output_type == OutputType.FILE:
         url = f"{PLAYOUT_FOLDER}/channel-{channel_id}/{safe_part(address)}.ts"
     kept = {name: word for name, word in secret.items() if word}
-    return Output(key=key, type=str(output_type), url=url, secret=kept)
+    return Output(key=key, type=str(output_type), url=url, secret=kept, constant_bitrate=constant_bitrate)
 
 
 def port_needed(output_type: str, address: str) -> tuple[str, int] | None:

@@ -135,7 +135,8 @@ def config_of(channel: Channel, outputs: list[ChannelOutput], prepared: Prepared
     return PlayoutConfig(
         format=Format(width, height, channel.rate),
         outputs=tuple(
-            output_config(str(each.pk), each.type, each.address, secrets, channel.pk) for each, secrets in sealed
+            output_config(str(each.pk), each.type, each.address, secrets, channel.pk, each.constant_bitrate)
+            for each, secrets in sealed
         ),
         rundown=prepared.rundown,
         sources=prepared.sources,
@@ -147,6 +148,8 @@ def config_of(channel: Channel, outputs: list[ChannelOutput], prepared: Prepared
         preview=preview_folder(channel) if settings.WORKER_PREVIEW else "",
         spool=f"{PLAYOUT_FOLDER}/channel-{channel.pk}",
         video_bitrate=channel.video_bitrate,
+        service_name=channel.name,
+        service_provider=channel.project.name if channel.project else "",
         isolation_seconds=channel.isolation_seconds,
         min_free_bytes=settings.MIN_FREE_DISK_MB * MEGABYTE,
         devices=tuple(cards),

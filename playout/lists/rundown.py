@@ -11,6 +11,7 @@ from django.db.models import Prefetch
 
 from assets.models import Asset, AssetPart
 from playout.lists.broadcast_days import begin_of, day_of, moment_on
+from playout.lists.loudness import gain_of
 from playout.models import Channel, Playlist, PlaylistItem
 from scheduling.recorders.sources import wire_source, words_to_redact
 from station.sealing import CannotOpen
@@ -60,10 +61,10 @@ def rundown_of(channel: Channel, now: datetime) -> PreparedList:
     """Everything the media worker needs to play for more than a day without Airlock."""
     lists = lists_of(channel, now)
     secrets = _Secrets()
-    rundown = _rundown(lists, now, secrets)
+    rundown = _rundown(lists, now, secrets, channel.loudness_lufs)
     following = _following(channel, lists, now)
     if following is not None:
-        later = _rundown([following], now, secrets)
+        later = _rundown([following], now, secrets, channel.loudness_lufs)
         rundown = replace(rundown, following=later, following_at=begin_of(day_of(now) + timedelta(days=1)))
     rundown = replace(rundown, version=_version(rundown, secrets.sources))
     return PreparedList(rundown, secrets.sources, tuple(sorted(secrets.redact)))
@@ -86,7 +87,7 @@ class _Secrets:
     redact: set[str] = field(default_factory=set)
 
 
-def _rundown(lists: list[Playlist], now: datetime, secrets: _Secrets) -> Rundown:
+def _rundown(lists: list[Playlist], now: datetime, secrets: _Secrets, target_lufs: float | None) -> Rundown:
     items: list[Item] = []
     for playlist in lists:
         rows = playlist.items.select_related("asset", "asset__booking", "source").order_by("position", "id")
@@ -94,7 +95,7 @@ def _rundown(lists: list[Playlist], now: datetime, secrets: _Secrets) -> Rundown
             moments = _fixed_moments(row, playlist.on, now)
             if playlist.on and number == 0 and playlist is not lists[0]:
                 moments = moments or [begin_of(playlist.on)]  # the next day begins on the second
-            items += items_of(row, moments)
+            items += items_of(row, moments, target_lufs)
             if row.source is not None and not _gather(row, secrets):
                 items[-1] = replace(items[-1], kind=ASSET, file="")
     first = lists[0] if lists else None
@@ -134,7 +135,7 @@ def _fixed_moments(item: PlaylistItem, day: date | None, now: datetime) -> list[
     return [moment_on(each, item.start_time) for each in days]
 
 
-def items_of(item: PlaylistItem, fixed: list[datetime]) -> list[Item]:
+def items_of(item: PlaylistItem, fixed: list[datetime], target_lufs: float | None = None) -> list[Item]:
     """One line, or one for each part of an asset. Each part is opened separately, so that seeking is exact."""
     base = Item(
         key=str(item.pk),
@@ -148,11 +149,11 @@ def items_of(item: PlaylistItem, fixed: list[datetime]) -> list[Item]:
     )
     if item.kind != PlaylistItem.Kind.ASSET or item.asset is None:
         return [base]
-    base = replace(base, in_seconds=item.in_seconds)
+    base = replace(base, in_seconds=item.in_seconds, gain_db=gain_of(item.asset, target_lufs))
     if item.asset.is_growing:
         booking = item.asset.booking
         assert booking is not None
-        return [replace(base, kind=GROWING, journal=f"{booking.folder}/{booking.file_name}.json")]
+        return [replace(base, kind=GROWING, gain_db=0.0, journal=f"{booking.folder}/{booking.file_name}.json")]
     if not item.asset.is_usable:
         return [base]  # without a file it is skipped; as-run and the list's warnings say so
     return _by_parts(base, item.asset, item.in_seconds, item.out_seconds)
@@ -199,4 +200,12 @@ def filler_of(channel: Channel) -> Item | None:
     part = asset.parts.filter(is_readable=True).order_by("number").first()
     if part is None:
         return None
-    return Item(key="filler", kind=ASSET, title=asset.title, asset=asset.pk, file=part.path, streams=streams_of(asset))
+    return Item(
+        key="filler",
+        kind=ASSET,
+        title=asset.title,
+        asset=asset.pk,
+        file=part.path,
+        streams=streams_of(asset),
+        gain_db=gain_of(asset, channel.loudness_lufs),
+    )

@@ -6,11 +6,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
 from nodes.models.node import label_validator
+from playout.channels import outputs
 from playout.channels.outputs import ONLY_ONE, TWICE, OutputType, parse_monitored, parse_output
 from station.sealing import CannotOpen, seal, unseal
 from station.states import Event, Machine
@@ -95,8 +96,14 @@ class Channel(Machine):
         help_text="Plays in a loop while the list has nothing to play. Empty: the slate.",
     )
     picture = models.CharField("video format", max_length=20, choices=Picture.choices, default=Picture.P720_25)
-    video_bitrate = models.CharField(
-        max_length=6, default="4M", validators=[RegexValidator(r"^[1-9][0-9]{0,4}[kM]$", "Like 800k or 8M.")]
+    video_bitrate = models.CharField(max_length=6, default="4M", validators=[outputs.BITRATE])
+    loudness_lufs = models.FloatField(
+        "target loudness",
+        null=True,
+        blank=True,
+        default=-23.0,
+        validators=[MinValueValidator(-40.0), MaxValueValidator(-10.0)],
+        help_text="LUFS. Measured clips are played louder or softer to meet it; live sources are not. Empty: off.",
     )
     slate = models.CharField(max_length=8, choices=Slate.choices, default=Slate.BARS)
     pause = models.CharField("while paused", max_length=8, choices=Pause.choices, default=Pause.HOLD)
@@ -187,6 +194,12 @@ class ChannelOutput(models.Model):
     type = models.CharField(max_length=10, choices=OutputType.choices)
     address = models.CharField(max_length=500, help_text="Secrets in the address are sealed when you save.")
     secrets_sealed = models.TextField(blank=True, editable=False)
+    constant_bitrate = models.CharField(
+        max_length=6,
+        blank=True,
+        validators=[outputs.BITRATE],
+        help_text="Of the transport stream (SRT, UDP, RTP), filled up with null packets, like 5M. Empty: variable.",
+    )
     is_active = models.BooleanField(default=True)
     monitored_at = models.CharField(
         max_length=500,
@@ -230,6 +243,8 @@ class ChannelOutput(models.Model):
             parse_output(self.type, self.address)
         except ValidationError as error:
             raise ValidationError({"address": error.messages}) from error
+        if self.constant_bitrate and self.channel_id:
+            outputs.check_constant_bitrate(self.type, self.constant_bitrate, self.channel.video_bitrate)
         if self.type == OutputType.DECKLINK and self.channel_id and self.channel.node_id is None:
             raise ValidationError({"type": "A DeckLink device belongs to a machine: choose the channel's node first."})
 

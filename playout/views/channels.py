@@ -104,7 +104,10 @@ def _outputs(channel: Channel, status: PlayoutStatus | None) -> list[dict[str, A
             continue
         word = reported.state if reported else "off"
         colour = {"sending": "green", "waiting": "red", "starting": "blue"}.get(word, "grey")
-        rows.append({"name": str(output), "badge": badge(word, colour), "error": reported.error if reported else ""})
+        name = str(output)
+        if reported and reported.receivers is not None:
+            name += f" ({reported.receivers} connected)"
+        rows.append({"name": name, "badge": badge(word, colour), "error": reported.error if reported else ""})
     return rows
 
 

@@ -4,6 +4,7 @@ import subprocess
 import time
 
 from worker.media.ffmpeg import Ffmpeg, find_binary, list_decklinks
+from worker.media.refusals import refusal_in
 from worker.media.sources import build_input, nth_decklink
 from worker.process import exits
 from worker.process.config_line import ConfigError, read_line
@@ -61,4 +62,5 @@ def look(source: Source, secrets: tuple[str, ...], seconds: float) -> str:
         return "the card has no signal"
     if ffmpeg.has_content:
         return ""
-    return ffmpeg.last_words() or f"no picture within {seconds:.0f} s"
+    refusal = refusal_in(ffmpeg.progress.lines, source.type)
+    return refusal or ffmpeg.last_words() or f"no picture within {seconds:.0f} s"

@@ -30,6 +30,7 @@ from worker.capture.splitting import Splitter, Take
 from worker.media.disk_space import free_bytes
 from worker.media.ffmpeg import Binary, Ffmpeg, list_decklinks, warm_up
 from worker.media.preview import Preview
+from worker.media.refusals import refusal_in
 from worker.media.sources import build_input, is_listener, nth_decklink
 from worker.process.config_line import ConfigError
 from worker.process.redaction import redact
@@ -175,7 +176,7 @@ class Capture:
         self._loss.note_end(self.take, ffmpeg)
         code = ffmpeg.end(grace_seconds=0 if reason == STALLED else 5)
         if reason not in FINAL:
-            said = ffmpeg.last_words()
+            said = refusal_in(ffmpeg.progress.lines, self.config.source.type) or ffmpeg.last_words()
             if "No space left on device" in said:
                 reason = DISK_FULL
             self.error = f"{WORDS[reason]}: {said}" if said else f"{WORDS[reason]} (exit code {code})"
@@ -247,6 +248,8 @@ class Capture:
                 return STALLED
             if part.first_frame_at:
                 self._note_signal(ffmpeg, part)
+            elif refusal := refusal_in(ffmpeg.progress.lines, self.config.source.type):
+                self.state, self.error = "no_signal", refusal
             elif ffmpeg.idle_seconds() > NO_SIGNAL_SECONDS:
                 self.state = "no_signal"
             if time.monotonic() - saved_at > 2:

@@ -13,6 +13,7 @@ from worker.wire.configuration import Control, Handover, Output, PlayoutConfig, 
 from worker.wire.picture import Format
 from worker.wire.rundown import LIVE
 
+MOST_GAIN_DB = 40.0
 IN_MEDIA_FOLDER = ("hls", "file")
 
 
@@ -34,6 +35,7 @@ class Item:
     is_cut: bool = True
     max_late_seconds: float | None = None
     part_of: str = ""  # of a later part of a recording: the key of its first part
+    gain_db: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class ChannelSetup:
     secrets: tuple[str, ...] = field(repr=False)
     min_free_bytes: int = 0
     monitored: Source | None = field(default=None, repr=False)
+    service_name: str = ""
+    service_provider: str = ""
 
 
 def load_setup(handover: Handover[PlayoutConfig], media: Path) -> ChannelSetup:
@@ -100,6 +104,8 @@ def load_setup(handover: Handover[PlayoutConfig], media: Path) -> ChannelSetup:
         min_free_bytes=config.min_free_bytes,
         monitored=config.monitored,
         secrets=config.secrets,
+        service_name=config.service_name,
+        service_provider=config.service_provider,
     )
 
 
@@ -134,6 +140,7 @@ def _item(item: wire.Item, media: Path, sources: Mapping[str, Source]) -> Item:
         is_cut=item.is_cut,
         max_late_seconds=item.max_late_seconds,
         part_of=item.part_of,
+        gain_db=max(-MOST_GAIN_DB, min(MOST_GAIN_DB, item.gain_db)),
     )
 
 

@@ -14,11 +14,15 @@ from worker.media.ffmpeg import Binary
 from worker.playout.director import Director
 from worker.playout.director_status import DirectorStatus
 from worker.playout.loaded_config import ChannelSetup
+from worker.playout.outputs.arguments import stream_rate
+from worker.playout.outputs.datagrams import DatagramOutput
 from worker.playout.outputs.decklink import Card
 from worker.playout.outputs.encoder import Encoder
 from worker.playout.outputs.fan_out import Fan
 from worker.playout.outputs.return_monitor import ReturnMonitor
 from worker.playout.outputs.senders import FileSender, OutputSender, PreviewSender
+from worker.playout.outputs.srt import SrtSender, is_listening
+from worker.playout.outputs.srt_listener import SrtListener
 from worker.playout.outputs.supervised import Tended
 from worker.playout.picture import silence
 from worker.playout.pipes import Data
@@ -75,8 +79,13 @@ class MainLoop:
     def _tended(self) -> list[Tended]:
         return [*self.outputs, self.monitor] if self.monitor else self.outputs
 
-    def _sender(self, output: Output) -> OutputSender:
-        common = (self.binary, self.fan, output, self.config.video_bitrate, self.secrets)
+    def _sender(self, output: Output) -> Tended:
+        if output.type in {"udp", "rtp"}:
+            return DatagramOutput(self.fan, output, stream_rate(output, self.config))
+        common = (self.binary, self.fan, output, self.secrets)
+        if output.type == "srt":
+            kind = SrtListener if is_listening(output) else SrtSender
+            return kind(*common, stream_rate(output, self.config))
         return FileSender(*common, self.config.min_free_bytes) if output.type == "file" else OutputSender(*common)
 
     def learn(self, words: Iterable[str]) -> None:

@@ -103,6 +103,8 @@ class SlotOpener:
             slot.decoder = None
             slot.retry_at = time.monotonic() + LIVE_RETRY_SECONDS
             decoder.end()
+        elif not decoder.frames_read and (refusal := decoder.refusal()):
+            self._note(f"{slot.item.title}: {refusal}")
         elif decoder.is_overfull:
             decoder.catch_up()
 

@@ -1,6 +1,7 @@
 """Outputs of a channel, received by a real ffmpeg: a failing output does not affect the others."""
 
 import json
+import re
 import socket
 import subprocess
 import time
@@ -100,7 +101,12 @@ def test_an_hls_output_is_a_playable_live_playlist(tmp_path: Path) -> None:
         known = len(segments())
         wait_until(lambda: len(segments()) >= known + 4, 40, "segments of the clip")
         latest = segments()[-2:]
+        told = playlist.read_text()
         worker.stop()
+    lengths = [float(each) for each in re.findall(r"#EXTINF:([\d.]+)", told)]
+    assert int(re.findall(r"#EXT-X-TARGETDURATION:(\d+)", told)[0]) >= max(round(each) for each in lengths)
+    assert len(re.findall(r"#EXT-X-PROGRAM-DATE-TIME:\d{4}-", told)) == len(lengths)
+    assert re.findall(r"#EXT-X-MEDIA-SEQUENCE:\d+", told)
     numbers = [number for segment in latest for number in numbers_in(segment)]
     assert len(numbers) >= 75
     assert {after - before for before, after in pairwise(numbers)} <= {0, 1}
@@ -126,7 +132,7 @@ def test_a_file_output_is_closed_properly_when_disk_space_runs_low(
     binary = Binary(ffmpeg(), is_static=True)
     fan = Fan()
     output = Output(key="file", type="file", url=str(tmp_path / "out.ts"))
-    sender = senders.FileSender(binary, fan, output, "1M", (), 5_000)
+    sender = senders.FileSender(binary, fan, output, (), 5_000)
     (tmp_path / "media").mkdir()
     with playout(tmp_path / "media", clips(tmp_path / "media", 1, 30.0)) as worker:
         worker.wait_for(state="playing", ticks=100)

@@ -12,7 +12,19 @@ from worker.wire.rundown import Item, Place, Rundown
 CONTAINERS = ("mpegts", "fmp4")
 OUTPUT_TYPES = ("srt", "rtmp", "udp", "rtp", "hls", "file", "decklink")
 MEGABYTE = 1024 * 1024
+SOUND_BITRATE = "192k"
 C = TypeVar("C")
+
+
+def bits_per_second(text: str) -> float:
+    """Reads `800k`, `4M` or a number of bits."""
+    units = {"k": 1e3, "M": 1e6}
+    return float(text[:-1]) * units[text[-1]] if text[-1] in units else float(text)
+
+
+def least_constant_bitrate(video: str, sound: str = SOUND_BITRATE) -> float:
+    """What a transport stream needs for this picture and sound, its tables and its clock."""
+    return bits_per_second(video) * 1.06 + bits_per_second(sound) * 1.1 + 120_000
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,7 @@ class Output:
     url: str
     options: dict[str, str] = field(default_factory=dict)
     secret: dict[str, str] = field(default_factory=dict, repr=False)
+    constant_bitrate: str = ""  # of the transport stream, filled with null packets; empty: a variable rate
 
     def problem(self) -> str:
         return "" if self.type in OUTPUT_TYPES else f"type must be one of {', '.join(OUTPUT_TYPES)}"
@@ -102,7 +115,9 @@ class PlayoutConfig:
     preview: str = ""
     spool: str
     video_bitrate: str = "4M"
-    audio_bitrate: str = "192k"
+    audio_bitrate: str = SOUND_BITRATE
+    service_name: str = ""
+    service_provider: str = ""
     isolation_seconds: float | None = None
     min_free_bytes: int = 0
     devices: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ class Item:
     is_cut: bool = True
     max_late_seconds: float | None = None
     part_of: str = ""  # of a later part of a recording: the key of its first part
+    gain_db: float = 0.0  # how much louder it is played
 
     def problem(self) -> str:
         return "" if self.kind in KINDS else f"kind must be one of {', '.join(KINDS)}"

@@ -84,6 +84,7 @@ class OutputStatus:
     restarts: int = 0
     error: str = ""
     bytes: int | None = None
+    receivers: int | None = None  # of an output that waits for them
 
 
 @dataclass(frozen=True, kw_only=True)

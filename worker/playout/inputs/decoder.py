@@ -12,6 +12,7 @@ from collections import deque
 from typing import IO
 
 from worker.media.ffmpeg import Binary
+from worker.media.refusals import refusal_in
 from worker.playout.inputs.decoder_process import (
     FIRST_PICTURE,
     FIRST_SOUND,
@@ -187,7 +188,11 @@ class Decoder:
         return time.monotonic() - self.changed_at
 
     def words(self) -> str:
-        return explain(self.said) or f"ffmpeg ended with {self.process.poll()}"
+        return self.refusal() or explain(self.said) or f"ffmpeg ended with {self.process.poll()}"
+
+    def refusal(self) -> str:
+        """Why a live source refuses us, as far as ffmpeg says so."""
+        return refusal_in(self.said, self.feed.kind) if self.feed.kind else ""
 
     def take(self, samples: int) -> Taken:
         """The next frame and its sound, or nothing yet, or the end."""

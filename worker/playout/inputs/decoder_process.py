@@ -36,6 +36,8 @@ class Feed:
     sound_input: int = 0
     # Drop everything before this time of the file. (Seeking in a pipe returns nothing in some formats.)
     begins_at: float | None = None
+    gain_db: float = 0.0
+    kind: str = ""  # of a live source
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,9 @@ def _outputs(feed: Feed, picture: Format, fds: dict[str, int]) -> list[str]:
         ]
     if "a" in fds:
         chain = f"{_cut(feed, 'a')}ashowinfo,aresample={SAMPLE_RATE}:async=1,"
-        chain += "aformat=sample_fmts=s16:channel_layouts=stereo"
+        chain += "aformat=sample_fmts=fltp:channel_layouts=stereo,"
+        chain += f"volume={feed.gain_db:.2f}dB," if feed.gain_db else ""
+        chain += "aformat=sample_fmts=s16"
         source = f"{feed.sound_input}:a:0"
         arguments += ["-map", source, "-af", chain, "-ac", "2", "-f", "s16le", f"pipe:{fds['a']}"]
     return arguments

@@ -53,7 +53,7 @@ def feed_of(item: Item, binary: Binary, *, is_endless: bool = False) -> Feed:
     if not path.stat().st_size:
         raise CannotOpen(f"the file {path.name} is empty")
     endless = ["-stream_loop", "-1"] if is_endless else []
-    return Feed([*KNOWN, *endless, "-i", f"file:{path}"], reads=[path])
+    return Feed([*KNOWN, *endless, "-i", f"file:{path}"], reads=[path], gain_db=item.gain_db)
 
 
 def follow_feed(path: Path, is_over: Callable[[], bool], seconds: float, length: float) -> tuple[Feed, float]:
@@ -106,7 +106,13 @@ def _live_feed(item: Item, binary: Binary) -> Feed:
         )
     except (ConfigError, OSError, subprocess.SubprocessError) as error:
         raise CannotOpen(str(error)) from error
-    return Feed(found.arguments, found.stdin, is_live=True, sound_input=1 if item.source.type == "test" else 0)
+    return Feed(
+        found.arguments,
+        found.stdin,
+        is_live=True,
+        sound_input=1 if item.source.type == "test" else 0,
+        kind=item.source.type,
+    )
 
 
 def read_growing(item: Item) -> Growing:

@@ -5,24 +5,26 @@ from urllib.parse import parse_qsl, urlsplit
 
 from worker.media.ffmpeg import Binary
 from worker.media.sources import with_numeric_host
+from worker.playout.loaded_config import ChannelSetup
+from worker.playout.outputs.shaping import DATAGRAM, Rate, rate_for
 from worker.process.config_line import ConfigError
-from worker.wire.configuration import Output
+from worker.wire.configuration import Output, bits_per_second
 
 COPY = ["-map", "0:v:0", "-map", "0:a:0", "-c", "copy"]
 STAMPS = ["-muxdelay", "0", "-muxpreload", "0"]
-SEGMENT = ["-hls_time", "2", "-hls_list_size", "10", "-hls_flags", "delete_segments+append_list+omit_endlist"]
+# With `-flush_packets 0`, ffmpeg fills each SRT packet, however the pipe cuts our datagrams.
+PASSED_ON = ["-f", "data", "-probesize", "32", "-analyzeduration", "0"]
+PASSED_ON += ["-raw_packet_size", str(DATAGRAM), "-i", "pipe:0"]
+SEGMENT = ["-hls_time", "2", "-hls_list_size", "10", "-hls_flags"]
+SEGMENT += ["delete_segments+append_list+omit_endlist+program_date_time"]
 
 
-def arguments_for(output: Output, binary: Binary, bitrate: str) -> list[str]:
+def arguments_for(output: Output, binary: Binary) -> list[str]:
     """How to write the stream, and where to send it."""
-    given = {**(srt_options(output.url, bitrate) if output.type == "srt" else {}), **output.options}
-    options = [part for name, value in sorted(given.items()) for part in (f"-{name}", value)]
-    if output.type in {"srt", "udp", "rtp", "rtmp"}:
+    options = [part for name, value in sorted(output.options.items()) for part in (f"-{name}", value)]
+    if output.type == "rtmp":
         url = output.url if not binary.is_static else with_numeric_host(output.url)
-        if output.type == "rtmp":
-            return [*COPY, "-bsf:a", "aac_adtstoasc", *options, "-f", "flv", url]
-        kind = "rtp_mpegts" if output.type == "rtp" else "mpegts"
-        return [*COPY, *STAMPS, *options, "-f", kind, url]
+        return [*COPY, "-bsf:a", "aac_adtstoasc", *options, "-f", "flv", url]
     path = Path(output.url)
     if output.type == "hls":
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,26 +35,34 @@ def arguments_for(output: Output, binary: Binary, bitrate: str) -> list[str]:
     raise ConfigError(f"an output of type {output.type} cannot be sent")
 
 
-def srt_options(url: str, bitrate: str) -> dict[str, str]:
+def srt_arguments(output: Output, url: str, bits: float) -> list[str]:
+    """Our datagrams as they are: ffmpeg neither reads nor changes the stream (see PASSED_ON)."""
+    given = {**srt_options(url, bits), **output.options}
+    options = [part for name, value in sorted(given.items()) for part in (f"-{name}", value)]
+    return ["-map", "0:0", "-c", "copy", "-flush_packets", "0", *options, "-f", "data", url]
+
+
+def stream_rate(output: Output, config: ChannelSetup) -> Rate:
+    """How fast the transport stream of a network output leaves."""
+    constant = bits_per_second(output.constant_bitrate) if output.constant_bitrate else None
+    return rate_for(bits_per_second(config.video_bitrate), bits_per_second(config.audio_bitrate), constant)
+
+
+def srt_options(url: str, bits: float) -> dict[str, str]:
     """Make SRT notice a lost receiver within about a second; by itself it takes five.
 
     The buffer is small (enough for the latency and about a second more), and a sender that cannot write for a second
     gives up.
     """
     latency = float(dict(parse_qsl(urlsplit(url).query)).get("latency", "120000")) / 1e6
-    size = bits_per_second(bitrate) / 8 * (2 * latency + 0.8)
+    size = bits / 8 * (2 * latency + 0.8)
     return {
+        "pkt_size": str(DATAGRAM),
         "sndbuf": str(max(96 * 1024, int(size))),
         "snddropdelay": "-1",
         "timeout": "1000000",
         "connect_timeout": "1500",
     }
-
-
-def bits_per_second(text: str) -> float:
-    """Reads `800k`, `4M` or a number of bits."""
-    units = {"k": 1e3, "M": 1e6}
-    return float(text[:-1]) * units[text[-1]] if text[-1] in units else float(text)
 
 
 def unused(path: Path) -> Path:

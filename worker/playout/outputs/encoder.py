@@ -21,6 +21,8 @@ LEAST_FRAMES = 10
 SOUND_BYTES = 4 * 1024 * 1024
 CHUNK = 64 * 1024
 STALL_SECONDS = 6.0
+FIRST_STAMP_SECONDS = 10.0  # an output's clock is a little behind, and must not begin below zero
+LONGEST_NAME = 40  # both names have to fit into one packet, also in UTF-8
 
 
 def raw_inputs(picture: Format, video: int, sound: int) -> list[str]:
@@ -40,9 +42,16 @@ def stream_outputs(config: ChannelSetup, begins_at: float) -> list[str]:
     arguments += ["-x264-params", "rc-lookahead=10:sync-lookahead=0:nal-hrd=vbr", "-b:v", config.video_bitrate]
     arguments += ["-maxrate", config.video_bitrate, "-bufsize", config.video_bitrate]
     arguments += ["-c:a", "aac", "-b:a", config.audio_bitrate, "-max_muxing_queue_size", "1024"]
+    arguments += [*_named("service_name", config.service_name), *_named("service_provider", config.service_provider)]
     # After a restart the time stamps continue.
-    arguments += ["-output_ts_offset", f"{begins_at:.6f}", "-muxdelay", "0", "-muxpreload", "0"]
+    arguments += ["-output_ts_offset", f"{FIRST_STAMP_SECONDS + begins_at:.6f}", "-muxdelay", "0", "-muxpreload", "0"]
     return [*arguments, "-f", "mpegts", "-mpegts_flags", "+initial_discontinuity", "-flush_packets", "1", "pipe:1"]
+
+
+def _named(field: str, text: str) -> list[str]:
+    """For the service's description in the stream, which receivers show."""
+    plain = "".join(char for char in text if char.isprintable())[:LONGEST_NAME]
+    return ["-metadata", f"{field}={plain}"] if plain else []
 
 
 class RawProcess:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 PACKET = 188
-TABLES = (0, 0x1000)  # where ffmpeg puts PAT and PMT
+TABLES = (0, 0x1000, 0x11)  # where ffmpeg puts PAT, PMT and SDT
 PICTURE = 0x100
 MOST_BYTES = 16 * 1024 * 1024
 
@@ -35,13 +35,13 @@ class Fan:
             for take in takers:
                 take(packets)
 
-    def join(self, take: Callable[[bytes], object]) -> None:
-        """`take` gets everything from the last key frame on. It must not block."""
+    def join(self, take: Callable[[bytes], object], *, has_recent: bool = True) -> None:
+        """`take` gets everything from the last key frame on, or the tables and what follows. It must not block."""
         with self._lock:
             head = b"".join(self._tables[pid] for pid in TABLES if pid in self._tables)
             if head and self._recent:
                 take(head)
-                for packets in self._recent:
+                for packets in self._recent if has_recent else []:
                     take(packets)
             self._takers.append(take)
 

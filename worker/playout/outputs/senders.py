@@ -13,14 +13,15 @@ import threading
 import time
 from abc import abstractmethod
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
 
 from worker.media.disk_space import free_bytes
 from worker.media.ffmpeg import Binary, words_of
 from worker.media.preview import clear_preview, preview_outputs
-from worker.playout.outputs.arguments import arguments_for, bits_per_second
+from worker.media.refusals import refusal_in
+from worker.playout.outputs.arguments import arguments_for
 from worker.playout.outputs.fan_out import Fan
 from worker.playout.outputs.supervised import Tended
 from worker.playout.pipes import Pump
@@ -38,13 +39,10 @@ STALL_SECONDS = 4.0
 ROOM_SECONDS = 1.0
 # Our stream starts with its tables and a key frame. ffmpeg analyses as much of it as it may, and sends nothing
 # meanwhile.
-STUDY_SECONDS = 0.3
-STREAM = ["-f", "mpegts", "-probesize", "1000000", "-analyzeduration", str(int(STUDY_SECONDS * 1e6))]
+STREAM = ["-f", "mpegts", "-probesize", "1000000", "-analyzeduration", "300000"]
 STREAM += ["-fpsprobesize", "0", "-i", "pipe:0"]
 # Start, analysis, and at most a second and a half to connect (see srt_options).
 CONNECT_SECONDS = 3.0
-# The capacity of the pipe and of ffmpeg's own buffers.
-HELD_BYTES = 250_000
 
 
 class Sender(Tended):
@@ -73,26 +71,30 @@ class Sender(Tended):
         return 0
 
     @property
-    def is_listener(self) -> bool:
-        """It waits for a receiver to connect, instead of connecting to one."""
-        return False
-
-    @property
     def settling_seconds(self) -> float:
         """A sender that runs longer than this has reached its receiver."""
         return 1.0
 
     @property
-    def studied_bytes(self) -> float:
-        """How much ffmpeg reads before it opens its output."""
-        return HELD_BYTES
+    def inputs(self) -> list[str]:
+        """How ffmpeg reads the stream."""
+        return STREAM
+
+    def attach(self, pump: Pump) -> None:
+        """From here on the stream goes into the pump."""
+        self.fan.join(pump.put)
+
+    def detach(self, pump: Pump) -> None:
+        self.fan.leave(pump.put)
+
+    def explain(self, said: Iterable[str]) -> str:
+        """Why ffmpeg ended, for people."""
+        return words_of(said)
 
     @property
     def state(self) -> str:
         if self._process is None or self._process.poll() is not None:
             return "waiting" if self.error else "starting"
-        if self._pump and self._waits_for_a_caller(self._pump):
-            return "waiting"
         if self._pump and self._pump.written and time.monotonic() - self._spawned_at > self.settling_seconds:
             return "sending"
         return "starting"
@@ -118,13 +120,9 @@ class Sender(Tended):
         pump = self._pump
         if pump is None or pump.is_broken:
             return True
-        if pump.written != self._written or not pump.is_holding or self._waits_for_a_caller(pump):
+        if pump.written != self._written or not pump.is_holding:
             self._written, self._written_at = pump.written, now
         return now - self._written_at > STALL_SECONDS
-
-    def _waits_for_a_caller(self, pump: Pump) -> bool:
-        """It listens and has no receiver yet: ffmpeg reads enough to know the stream, and then nothing."""
-        return self.is_listener and pump.written < self.studied_bytes
 
     def _bury(self, now: float) -> None:
         process, pump = self._process, self._pump
@@ -135,11 +133,11 @@ class Sender(Tended):
             self._said.append("it accepted no more data")
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)
-        self.fan.leave(pump.put)
+        self.detach(pump)
         pump.close()
         if self._listener is not None:
             self._listener.join(1)
-        self.error = redact(words_of(self._said) or f"ended with {process.returncode}", *self._secrets)
+        self.error = redact(self.explain(self._said) or f"ended with {process.returncode}", *self._secrets)
         self.bytes_sent += pump.written
         self.restarts += 1
         self._next_at = now + RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
@@ -154,8 +152,8 @@ class Sender(Tended):
             self._next_at = now + RETRY_SECONDS[-1]
             return
         stdin_r, stdin_w = os.pipe()
-        preset, fds = _preset(secret)
-        command = [self.binary.path, "-hide_banner", "-nostats", "-y", "-loglevel", "warning", *STREAM, *preset]
+        preset, fds = preset_of(secret)
+        command = [self.binary.path, "-hide_banner", "-nostats", "-y", "-loglevel", "warning", *self.inputs, *preset]
         parent, nice = os.getpid(), self.nice
 
         def in_child() -> None:
@@ -181,7 +179,7 @@ class Sender(Tended):
                 os.close(fd)
         self._said.clear()
         self._pump = Pump(stdin_w, QUEUE_BYTES, drops_oldest=True)
-        self.fan.join(self._pump.put)
+        self.attach(self._pump)
         self._spawned_at = self._written_at = now
         self._written = 0
         self._listener = threading.Thread(target=self._listen, args=[self._process], daemon=True)
@@ -197,7 +195,7 @@ class Sender(Tended):
         process, pump = self._process, self._pump
         if process is None or pump is None:
             return
-        self.fan.leave(pump.put)
+        self.detach(pump)
         pump.close()
         try:
             process.wait(1.0)
@@ -207,7 +205,7 @@ class Sender(Tended):
                 process.wait(5)
 
 
-def _preset(secret: dict[str, str]) -> tuple[list[str], list[int]]:
+def preset_of(secret: dict[str, str]) -> tuple[list[str], list[int]]:
     """Options that ffmpeg reads from a descriptor, because every user can read its command line (S-05)."""
     if not secret:
         return [], []
@@ -219,33 +217,26 @@ def _preset(secret: dict[str, str]) -> tuple[list[str], list[int]]:
 
 
 class OutputSender(Sender):
-    def __init__(self, binary: Binary, fan: Fan, output: Output, bitrate: str, secrets: tuple[str, ...]) -> None:
+    def __init__(self, binary: Binary, fan: Fan, output: Output, secrets: tuple[str, ...]) -> None:
         super().__init__(binary, fan, output.key, output.type, secrets)
-        self.output, self.bitrate = output, bitrate
-
-    @property
-    def is_listener(self) -> bool:
-        return dict(parse_qsl(urlsplit(self.output.url).query)).get("mode") == "listener"
+        self.output = output
 
     @property
     def settling_seconds(self) -> float:
         return CONNECT_SECONDS if self.output.type in {"srt", "rtmp"} else super().settling_seconds
 
-    @property
-    def studied_bytes(self) -> float:
-        return HELD_BYTES + 2 * STUDY_SECONDS * bits_per_second(self.bitrate) / 8
+    def explain(self, said: Iterable[str]) -> str:
+        return refusal_in(said, self.output.type) or super().explain(said)
 
     def command(self) -> tuple[list[str], dict[str, str]]:
-        return arguments_for(self.output, self.binary, self.bitrate), dict(self.output.secret)
+        return arguments_for(self.output, self.binary), dict(self.output.secret)
 
 
 class FileSender(OutputSender):
     """Writes to the recordings' disk. It stops before they run out of space, and continues when there is more."""
 
-    def __init__(
-        self, binary: Binary, fan: Fan, output: Output, bitrate: str, secrets: tuple[str, ...], min_free_bytes: int
-    ) -> None:
-        super().__init__(binary, fan, output, bitrate, secrets)
+    def __init__(self, binary: Binary, fan: Fan, output: Output, secrets: tuple[str, ...], min_free_bytes: int) -> None:
+        super().__init__(binary, fan, output, secrets)
         self.min_free_bytes = min_free_bytes
         self._room_at = 0.0
 
