@@ -15,9 +15,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from queue import SimpleQueue
 
-from django.db import OperationalError, close_old_connections, connections
+from django.db import OperationalError, close_old_connections, connection, connections
 
 from station.database.locks import is_busy
+from station.leader_turn import after_the_turn
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +164,8 @@ class NodePools:
 def _guarded(kind: str, task: Task) -> None:
     close_old_connections()
     try:
-        task()
+        with connection.execute_wrapper(after_the_turn):
+            task()
     except OperationalError as error:
         if is_busy(error):
             logger.warning("A node task waits for a row that somebody else has locked. kind=%s", kind)
