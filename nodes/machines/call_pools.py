@@ -142,17 +142,20 @@ class NodePools:
         return self._lanes[is_urgent]
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait up to `seconds` for running tasks; True if all have ended. For a single turn; the loop never waits."""
+        """Wait up to `seconds` for what runs and what that begins; True if all has ended. The loop never waits."""
         deadline = time.monotonic() + seconds
-        if self._clerk is not None:
-            is_empty = threading.Event()
-            self._line.put(is_empty.set)
-            if not is_empty.wait(seconds):
+        while True:
+            if self._clerk is not None:
+                is_empty = threading.Event()
+                self._line.put(is_empty.set)
+                if not is_empty.wait(max(0.0, deadline - time.monotonic())):
+                    return False
+            with self._lock:
+                running = [each for each in self._busy.values() if not each.done()]
+            if not running:
+                return True
+            if wait(running, timeout=max(0.0, deadline - time.monotonic())).not_done:
                 return False
-        with self._lock:
-            futures = list(self._busy.values())
-        seconds = max(0.0, deadline - time.monotonic())
-        return not wait(futures, timeout=seconds).not_done
 
     def close(self) -> None:
         with self._lock:
