@@ -102,9 +102,11 @@ def _without_locked(passes: Passes, chosen: list[int]) -> list[int]:
 
 def _look_by_id(term: Term, pk: int) -> None:
     booking = Booking.objects.select_related(*WITH).filter(pk=pk).first()
-    if term.is_over or booking is None or booking.state not in {State.ARMED, *Booking.ACTIVE}:
+    if booking is None or term.is_over:
         return
-    if not _look_at(term, booking):
+    # It may have been moved to a later time since it was chosen.
+    is_overdue = booking.state == State.ARMED and booking.opens_at <= database_now() - OVERDUE
+    if (booking.state in Booking.ACTIVE or is_overdue) and not _look_at(term, booking):
         term.memory(Passes).locked.add(pk)
 
 

@@ -264,3 +264,28 @@ def test_a_start_does_not_wait_for_the_followers(
     loop_step._look_at(Term(), booking)
 
     assert order == ["reconcile", "follower"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_an_armed_booking_that_nobody_started_is_started_unless_it_was_moved(
+    dispatched: Booking, is_moved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-07: the dispatcher failed. One that is moved to a later time before its thread looks at it stays armed."""
+    long_ago = timezone.now() - 2 * loop_step.OVERDUE
+    Booking.objects.update(state=State.ARMED, starts_at=long_ago, opens_at=long_ago)
+    if is_moved:
+        later = timezone.now() + timedelta(minutes=30)
+        submit = pools.submit_soon
+
+        def after_the_move(*task: Any) -> None:
+            Booking.objects.update(starts_at=later, opens_at=later)
+            submit(*task)
+
+        monkeypatch.setattr(pools, "submit_soon", after_the_move)
+
+    loop_step.step(Term(), timezone.now())
+    assert pools.wait_idle(20)
+
+    dispatched.refresh_from_db()
+    assert dispatched.state == (State.ARMED if is_moved else State.RETRY_WAIT)
