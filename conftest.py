@@ -16,8 +16,7 @@ from testing.waiting import wait_until
 @pytest.fixture(autouse=True)
 def plain_environment(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain static files, cheap passwords, a data folder per test, and passes that are not interrupted."""
-    from scheduling.recording import loop_step
-    from scheduling.rules import planning as rules
+    from scheduling.rules import planning
 
     settings.STORAGES = {
         **settings.STORAGES,
@@ -28,8 +27,7 @@ def plain_environment(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     settings.DATA_DIR = tmp_path / "data"
     settings.RECORDINGS_DIR = tmp_path / "media"
     # On a busy machine a pass would pause in the middle. Only the tests of that pause set a short limit.
-    for step in (rules, loop_step):
-        monkeypatch.setattr(step, "PASS_SECONDS", 60.0)
+    monkeypatch.setattr(planning, "PASS_SECONDS", 60.0)
 
 
 @pytest.fixture

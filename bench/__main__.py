@@ -19,6 +19,7 @@ GROUPS = (
     "lists",
     "start",
     "punctuality",
+    "takeover",
     "idle",
     "live",
     "jobs",
@@ -48,12 +49,14 @@ def measure(name: str) -> None:
     from bench.playout import measure_playout
     from bench.punctuality import measure_punctuality
     from bench.recording import measure_booking, measure_start
+    from bench.takeover import measure_takeover
 
     measures = (
         measure_booking,
         measure_lists,
         measure_start,
         measure_punctuality,
+        measure_takeover,
         measure_idle,
         measure_live,
         measure_jobs,

@@ -1,5 +1,9 @@
-"""Named points at which a test can kill this process with SIGKILL. Without the FAILPOINT setting they do nothing."""
+"""Named points at which a test can kill this process with SIGKILL. Without the FAILPOINT setting they do nothing.
 
+`FAILPOINT=start.after_create` kills it when that point is first reached, `start.after_create:3` at the third time.
+"""
+
+import itertools
 import os
 import signal
 
@@ -26,6 +30,10 @@ ALL = (
 )
 
 
+_times = itertools.count(1)
+
+
 def reach(name: str) -> None:
-    if name == settings.FAILPOINT:
+    wanted, _, time = settings.FAILPOINT.partition(":")
+    if name == wanted and next(_times) >= int(time or 1):
         os.kill(os.getpid(), signal.SIGKILL)

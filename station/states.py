@@ -119,6 +119,7 @@ class Machine(models.Model):
         at_most: int | None = None,
         skip_locked: bool = False,
         is_noted: bool = True,
+        is_prepared: bool = True,
     ) -> list[tuple[Any, ...]]:
         """`move` for many rows in one statement: compare-and-set plus event rows. Returns (id, *returning) per row.
 
@@ -126,7 +127,8 @@ class Machine(models.Model):
         `is_durable` the commit does not wait for the disk: if the server crashes, a row may return to its old state
         and is moved again. `note` may be a list with one for each of `pks`. `at_most` limits the move to the first rows
         of `pks` that are not locked. `skip_locked` leaves out rows that somebody else has locked, instead of waiting.
-        `is_noted=False` writes no events; use it only where the row itself holds all the facts.
+        `is_noted=False` writes no events; use it only where the row itself holds all the facts. `is_prepared=False` is
+        for what web processes call.
         """
         if to not in cls.MOVES[old]:
             raise IllegalMove(f"{cls._meta.model_name}: {old} -> {to} is not a legal move")
@@ -161,7 +163,7 @@ class Machine(models.Model):
         given["_note"] = note if isinstance(note, str) else list(note)
         given |= {"_deadline": now + limit if limit else None, "_commit": "on" if is_durable else "off"}
         given["_at_most"] = at_most
-        return fetch_prepared(statement, {**values, **given})
+        return fetch_prepared(statement, {**values, **given}, is_prepared=is_prepared)
 
     @classmethod
     def _note_sql(cls, note: str | Sequence[str]) -> str:

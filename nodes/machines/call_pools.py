@@ -2,6 +2,9 @@
 
 There are two lanes, so that starts and stops do not queue behind checks. In each lane a node has a few threads at most,
 and one that hangs fewer still, so that the other nodes find a thread although many machines are silent (P-18).
+
+The leader's thread only puts its tasks in a line (`submit_soon`). Whenever it waits for a new thread, or for a lock
+that busy threads use, it loses the interpreter; among dozens of busy threads it gets it back after some 10 ms.
 """
 
 import logging
@@ -10,10 +13,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from queue import SimpleQueue
 
-from django.db import OperationalError, close_old_connections, connections
+from django.db import OperationalError, close_old_connections, connection, connections
 
 from station.database.locks import is_busy
+from station.leader_turn import after_the_turn
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +97,23 @@ class NodePools:
         self._lanes: dict[bool, Lane] = {}
         self._busy: dict[tuple[int, str], Future[None]] = {}
         self._lock = threading.Lock()
+        self._line: SimpleQueue[Task] = SimpleQueue()
+        self._clerk: threading.Thread | None = None
+
+    def submit_soon(self, node_id: int, kind: str, task: Task, *, is_urgent: bool = False) -> None:
+        """`submit`, a moment later and on another thread; returns at once."""
+        self._line.put(lambda: self.submit(node_id, kind, task, is_urgent=is_urgent))
+        if self._clerk is None:
+            self._clerk = threading.Thread(target=self._work_off_line, daemon=True, name="pools")
+            self._clerk.start()
+
+    def _work_off_line(self) -> None:
+        while True:
+            step = self._line.get()
+            try:
+                step()
+            except Exception:  # such as no memory for a thread; the leader puts every task in line again
+                logger.exception("A node task could not be begun.")
 
     def submit(self, node_id: int, kind: str, task: Task, *, is_urgent: bool = False) -> Future[None] | None:
         """Run `task` on a thread unless an earlier task of the same kind and node is still waiting or running.
@@ -120,10 +142,20 @@ class NodePools:
         return self._lanes[is_urgent]
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait up to `seconds` for running tasks; True if all have ended. For a single turn; the loop never waits."""
-        with self._lock:
-            futures = list(self._busy.values())
-        return not wait(futures, timeout=seconds).not_done
+        """Wait up to `seconds` for what runs and what that begins; True if all has ended. The loop never waits."""
+        deadline = time.monotonic() + seconds
+        while True:
+            if self._clerk is not None:
+                is_empty = threading.Event()
+                self._line.put(is_empty.set)
+                if not is_empty.wait(max(0.0, deadline - time.monotonic())):
+                    return False
+            with self._lock:
+                running = [each for each in self._busy.values() if not each.done()]
+            if not running:
+                return True
+            if wait(running, timeout=max(0.0, deadline - time.monotonic())).not_done:
+                return False
 
     def close(self) -> None:
         with self._lock:
@@ -135,7 +167,8 @@ class NodePools:
 def _guarded(kind: str, task: Task) -> None:
     close_old_connections()
     try:
-        task()
+        with connection.execute_wrapper(after_the_turn):
+            task()
     except OperationalError as error:
         if is_busy(error):
             logger.warning("A node task waits for a row that somebody else has locked. kind=%s", kind)

@@ -48,7 +48,7 @@ def step(term: Term, now: datetime) -> datetime | None:
         if clock - checked.get(node.pk, -1e9) >= interval - NEARLY_SECONDS:
             # The first checks of a term come together, the later ones spread over the interval.
             checked[node.pk] = clock if node.pk in checked else clock - spread(node.pk, interval)
-            pools.submit(node.pk, "health", partial(check_by_id, node.pk))
+            pools.submit_soon(node.pk, "health", partial(check_by_id, node.pk))
         waits.append(checked[node.pk] + interval - clock)
     return now + timedelta(seconds=min(waits)) if waits else None
 

@@ -36,6 +36,7 @@ from nodes.runtimes.base import (
 from nodes.runtimes.container_config import LABEL_INSTALLATION, Place, container_config, identity_of
 from nodes.runtimes.free_clients import FreeClients
 from station.database.roles import release_session
+from station.leader_turn import turn
 from worker.wire import codec
 from worker.wire.configuration import DiskAnswer
 
@@ -233,6 +234,7 @@ class DockerRuntime(Runtime):
         with contextlib.suppress(MayNotAct):
             _ = self.installation  # read it first: a query in the block would hold a session during the calls
         release_session()
+        turn.give_way()
         client: docker.APIClient | None = None
         is_usable = False
         try:

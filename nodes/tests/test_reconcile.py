@@ -76,7 +76,9 @@ def test_a_healthy_workload_is_not_checked_more_often_when_another_one_is_urgent
     term = without_sweeps(node)
     term.memory(reconcile.Checks).checked_at[just_asked.pk] = time.monotonic() - 0.5
     monkeypatch.setattr(
-        reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: urgent.update({task.args[2]: is_urgent})
+        reconcile.pools,
+        "submit_soon",
+        lambda node, kind, task, is_urgent=False: urgent.update({task.args[2]: is_urgent}),
     )
     monkeypatch.setattr(StatusPoller, "ask", lambda self, term, asked, *how: questions.extend(q.pk for q in asked))
 
@@ -117,7 +119,9 @@ def test_a_lost_workload_on_a_node_that_is_down_waits_until_the_node_is_back(
     monkeypatch.setattr(reconcile, "LEFT_BEHIND_SECONDS", 3600.0)
     monkeypatch.setattr(reconcile, "HURRY_SECONDS", 0.0)
     term = without_sweeps(node)
-    monkeypatch.setattr(reconcile.pools, "submit", lambda node, kind, task, is_urgent=False: asked.append(task.args[2]))
+    monkeypatch.setattr(
+        reconcile.pools, "submit_soon", lambda node, kind, task, is_urgent=False: asked.append(task.args[2])
+    )
     for state, times in (("down", 1), ("down", 1), ("up", 2), ("up", 3)):
         Node.objects.update(state=state)
         reconcile.step(term, now)
@@ -144,3 +148,24 @@ def test_a_start_does_not_queue_behind_checks() -> None:
         gate.set()
         pools.wait_idle(10)
         pools.close()
+
+
+def test_a_task_in_line_is_begun_although_the_one_before_could_not_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-18: the leader's thread does not wait, and a machine without room for a thread loses no other task."""
+    pools, done = NodePools(), threading.Event()
+    submit, refused = pools.submit, list[str]()
+
+    def first_refused(node_id: int, kind: str, task: Any, **how: Any) -> Any:
+        if not refused:
+            refused.append(kind)
+            raise RuntimeError("can't start new thread")
+        return submit(node_id, kind, task, **how)
+
+    monkeypatch.setattr(pools, "submit", first_refused)
+    pools.submit_soon(1, "first", lambda: None)
+    pools.submit_soon(1, "second", done.set)
+
+    assert pools.wait_idle(10)
+    assert done.is_set()
+    assert refused == ["first"]
+    pools.close()

@@ -28,21 +28,29 @@ class Listeners:
         self.began: dict[int, float] = {}
 
 
+def unheard(term: Term, nodes: Iterable[Node]) -> list[Node]:
+    """The engines that have no listener, or one that ended some time ago."""
+    listeners = term.memory(Listeners)
+    found = []
+    for node in nodes:
+        thread = listeners.threads.get(node.pk)
+        has_ended = thread is not None and not thread.is_alive()
+        is_again = has_ended and time.monotonic() - listeners.began[node.pk] > AGAIN_SECONDS
+        if (thread is None or is_again) and not node.parsed_address.is_process:
+            found.append(node)
+    return found
+
+
 def keep_listening(term: Term, nodes: Iterable[Node], on_end: Callable[[str], None]) -> None:
     """One listener for each engine that is up; it calls `on_end` with the owner of each container that ends."""
     listeners = term.memory(Listeners)
-    threads, began = listeners.threads, listeners.began
-    for node in nodes:
-        if node.parsed_address.is_process:
-            continue
-        thread = threads.get(node.pk)
-        if thread is None or (not thread.is_alive() and time.monotonic() - began[node.pk] > AGAIN_SECONDS):
-            runtime = runtime_for(node)
-            _ = runtime.installation  # read it here, or the listener thread would keep a database connection open
-            arguments = (term, node.name, runtime, on_end)
-            thread = threading.Thread(target=_listen, args=arguments, daemon=True, name=f"events-{node.name}")
-            threads[node.pk], began[node.pk] = thread, time.monotonic()
-            thread.start()
+    for node in unheard(term, nodes):
+        runtime = runtime_for(node)
+        _ = runtime.installation  # read it here, or the listener thread would keep a database connection open
+        arguments = (term, node.name, runtime, on_end)
+        thread = threading.Thread(target=_listen, args=arguments, daemon=True, name=f"events-{node.name}")
+        listeners.began[node.pk], listeners.threads[node.pk] = time.monotonic(), thread
+        thread.start()
 
 
 def _listen(term: Term, name: str, runtime: Runtime, on_end: Callable[[str], None]) -> None:

@@ -20,7 +20,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Q
 from django.utils.module_loading import import_string
 
-from nodes.machines.call_pools import pools
+from nodes.machines.call_pools import NO_NODE, pools
 from nodes.machines.health import spread
 from nodes.machines.roll_call import RollCall
 from nodes.models import Node, Workload
@@ -96,7 +96,7 @@ def step(term: Term, now: datetime) -> datetime | None:
         if workload.is_settled:
             questions.append(_question(workload, node))
         else:
-            _submit(term, workload, is_node_away=node.state != Node.State.UP)
+            _submit(term, workload, is_node_away=node.state != Node.State.UP, is_leaders_thread=True)
     if any(each.is_fenced and each.has_missed for each in questions):
         term.memory(RollCall).call()  # so that the answers are there when they are needed
     term.memory(StatusPoller).ask(term, questions, partial(_tell_later, term), partial(_check_later, term))
@@ -127,13 +127,15 @@ def _question(workload: Workload, node: Node) -> Question:
 
 def _watch_engines(term: Term, checks: Checks, up: list[Node]) -> None:
     """Listen for containers that end, and look for orphans."""
-    engine_events.keep_listening(term, up, partial(reconcile_soon, term))
+    if engine_events.unheard(term, up):
+        listen = partial(engine_events.keep_listening, term, up, partial(reconcile_soon, term))
+        pools.submit_soon(NO_NODE, "listen", listen)
     for node in up:
         clock = time.monotonic()
         if clock - checks.node_swept_at.get(node.pk, -1e9) >= SWEEP_SECONDS:
             is_first = node.pk not in checks.node_swept_at
             checks.node_swept_at[node.pk] = clock - (spread(node.pk + 5, SWEEP_SECONDS) if is_first else 0.0)
-            pools.submit(node.pk, "sweep", partial(sweep_node, term, node))
+            pools.submit_soon(node.pk, "sweep", partial(sweep_node, term, node))
 
 
 def reconcile_soon(term: Term, owner: str) -> None:
@@ -143,14 +145,15 @@ def reconcile_soon(term: Term, owner: str) -> None:
             _submit(term, workload, is_node_away=workload.node.state != Node.State.UP)
 
 
-def _submit(term: Term, workload: Workload, *, is_node_away: bool = False) -> None:
+def _submit(term: Term, workload: Workload, *, is_node_away: bool = False, is_leaders_thread: bool = False) -> None:
     """Starts and stops are urgent. What is left behind on a node that is away needs one thread for all of it."""
+    submit = pools.submit_soon if is_leaders_thread else pools.submit
     task = partial(reconcile_and_tell, term, workload.pk, workload.owner)
     if workload.is_over and is_node_away:
-        pools.submit(workload.node_id, "left_behind", task)
+        submit(workload.node_id, "left_behind", task)
     else:
         is_urgent = not workload.is_settled and not workload.is_over
-        pools.submit(workload.node_id, f"workload:{workload.pk}", task, is_urgent=is_urgent)
+        submit(workload.node_id, f"workload:{workload.pk}", task, is_urgent=is_urgent)
 
 
 def _check_later(term: Term, question: Question, owner: str, asked: Asked) -> None:

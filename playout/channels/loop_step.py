@@ -48,7 +48,7 @@ def step(term: Term, now: datetime) -> datetime | None:
         if channel.state != State.ON_AIR or not _has_recent_status(workload, now):
             # Without a media worker there is nothing to call, and its last node may hang.
             node_id = workload.node_id if workload and workload.is_wanted_and_live else NO_NODE
-            pools.submit(node_id, channel.owner, partial(look, term, channel.owner))
+            pools.submit_soon(node_id, channel.owner, partial(look, term, channel.owner))
             is_hurried |= channel.state != State.ERROR
     if is_hurried:
         return now + HURRY

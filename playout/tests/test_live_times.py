@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from nodes.models import Node, Reservation, Workload
 from playout.channels import port_watch
-from playout.channels.port_watch import review, step
+from playout.channels.port_watch import review, review_due, step
 from playout.lists.broadcast_days import begin_of, day_of
 from playout.models import Channel
 from scheduling.bookings.making import BookingRefused, book
@@ -42,14 +42,14 @@ def test_a_channel_that_may_run_anywhere_reserves_where_it_is_placed(
     term = Term()
 
     workload = put_on_air(channel)
-    step(term, database_now())
+    review_due(term, database_now())
 
     windows = [(tomorrow, tomorrow + 10 * MINUTE), (later, later + 10 * MINUTE)]
     assert reserved(channel) == [("DeckLink device 0 on n1", *window) for window in windows]
     other = Node.objects.create(name="n2", address="unix:///n2", media_dir="/m", state="up")
     Workload.objects.filter(pk=workload.pk).update(node=other)
     Channel.objects.update(ports_due_at=now)
-    step(term, database_now())
+    review_due(term, database_now())
     assert reserved(channel) == [("DeckLink device 0 on n2", *window) for window in windows]
     take_off_air(channel)
     assert reserved(channel) == []
@@ -62,7 +62,7 @@ def test_a_stop_releases_what_has_begun_and_keeps_what_is_planned(
     make_list(channel, now, now, live(deck, None))
     make_list(channel, tomorrow, now, live(deck, 600, title="Morning"))
     put_on_air(channel)
-    step(Term(), database_now())
+    review_due(Term(), database_now())
     assert len(reserved(channel)) == 2
 
     take_off_air(channel)
@@ -84,7 +84,7 @@ def test_planned_times_that_shift_move_the_reservation(channel: Channel, deck: R
     place = {"key": str(on_air.pk), "offset_seconds": elapsed - late.total_seconds(), "at": now.isoformat()}
     Channel.objects.update(place=place, ports_due_at=now)
 
-    step(Term(), now)
+    review_due(Term(), now)
 
     [(_, starts_at, ends_at)] = reserved(channel)
     assert ends_at is not None
@@ -110,7 +110,7 @@ def test_a_live_item_that_shifts_into_a_booking_raises_an_alert(
     Channel.objects.update(place=place, ports_due_at=now)
     term = Term()
 
-    step(term, now)
+    review_due(term, now)
 
     [(_, _, ends_at)] = reserved(channel)
     assert ends_at == booking.opens_at
@@ -119,12 +119,12 @@ def test_a_live_item_that_shifts_into_a_booking_raises_an_alert(
     assert f"held by Deck (booking {booking.pk})" in alert.text
     count = Reservation.objects.count()
     Channel.objects.update(ports_due_at=now)
-    step(term, now + MINUTE)
+    review_due(term, now + MINUTE)
     assert Reservation.objects.count() == count, "nothing is written while nothing changes"
     booking.move(Booking.State.CANCELLED, now=now)
     Reservation.objects.filter(owner=booking.owner).update(released_at=now)
     Channel.objects.update(ports_due_at=now)
-    step(term, now + MINUTE)
+    review_due(term, now + MINUTE)
     alert.refresh_from_db()
     assert alert.state == "resolved"
 
@@ -135,7 +135,7 @@ def test_a_loop_reserves_for_a_day_ahead_while_it_is_on_air(channel: Channel, de
     assert reserved(channel) == []
     put_on_air(channel)
 
-    step(Term(), database_now())
+    review_due(Term(), database_now())
 
     [(_, starts_at, ends_at)] = reserved(channel)
     assert ends_at is not None
@@ -155,7 +155,7 @@ def test_a_fixed_start_of_a_list_for_any_day_reserves_its_own_time_only(
     begins = (now + 2 * HOUR).replace(minute=0, second=0, microsecond=0)
     make_list(channel, None, now, slate(600), live(deck, 1800, **at(begins)))
     put_on_air(channel)
-    step(Term(), database_now())
+    review_due(Term(), database_now())
 
     assert ("DeckLink device 0 on n1", begins, begins + 30 * MINUTE) in reserved(channel)
     assert len(reserved(channel)) <= 2
@@ -170,7 +170,7 @@ def test_the_loop_starts_although_a_booking_comes_and_gives_way_to_it(
     make_list(channel, None, now, slate(600), live(deck, 600))
     put_on_air(channel)
 
-    step(Term(), database_now())
+    review_due(Term(), database_now())
 
     [(_, _, ends_at)] = reserved(channel)
     assert ends_at == booking.opens_at
@@ -206,4 +206,5 @@ def test_a_channel_without_live_items_is_not_reviewed_again(channel: Channel, no
     """P-15: nothing to do, nothing asked."""
     make_list(channel, None, now, slate(600))
     put_on_air(channel)
+    review_due(Term(), database_now())
     assert step(Term(), database_now()) is None

@@ -1,7 +1,7 @@
 """Fifty machines with two hundred channels, half of them silent: the loop and the recordings do not notice (P-18)."""
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from testing.waiting import wait_until
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.alone]
 
 NODES, CHANNELS, BOOKINGS = 50, 200, 10
-# 0.15 to 0.29 s were measured on two cores, with the machines on the same two.
-LONGEST_TURN_SECONDS = 0.5
+# The longest turn of most reports, and of any: this machine may be busy with something else for a moment.
+LONGEST_TURN_SECONDS, DISTURBED_TURN_SECONDS = 0.25, 0.5
 MOST_THREADS = 300
 
 
@@ -33,18 +33,26 @@ def plant(tmp_path: Path, project: Any, process_node: Node) -> Iterator[list[Nod
         yield nodes
 
 
-def report_after(since: datetime) -> Leadership:
-    return wait_until(lambda: Leadership.objects.filter(turns_at__gt=since).first(), 60, "the leader reports")
+class Watch:
+    """The longest turn in each report of the leader, and how many threads it had at most."""
 
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.turns: dict[datetime, float] = {}
+        self.threads = 0
 
-def worst_turns(since: datetime, count: int) -> list[float]:
-    """The longest turn of each of the next reports of the leader."""
-    found: list[float] = []
-    for _ in range(count):
-        report = report_after(since)
-        found.append(report.worst_turn_seconds)
-        since = report.turns_at or since
-    return found
+    def while_waiting(self, condition: Callable[[], bool]) -> Callable[[], bool]:
+        def watched() -> bool:
+            self.threads = max(self.threads, threads_of(self._pid))
+            report = Leadership.objects.exclude(turns_at=None).first()
+            if report is not None and report.turns_at is not None:
+                self.turns[report.turns_at] = report.worst_turn_seconds
+            return condition()
+
+        return watched
+
+    def worst_since(self, moment: datetime) -> list[float]:
+        return [seconds for at, seconds in self.turns.items() if at > moment]
 
 
 def threads_of(pid: int) -> int:
@@ -52,43 +60,46 @@ def threads_of(pid: int) -> int:
     return int(next(line for line in status.splitlines() if line.startswith("Threads:")).split()[1])
 
 
+def book_recordings(project: Any, node: Node) -> datetime:
+    now = database_now()
+    small = {"source_type": "test", "picture_size": "160x90", "video_bitrate": "64k"}
+    for number in range(BOOKINGS):
+        recorder = Recorder.objects.create(name=f"Cam {number}", project=project, node=node, **small)
+        starts_at = now + timedelta(seconds=12 + 2 * number)
+        book(recorder, starts_at, starts_at + timedelta(seconds=40), now=now, title=f"show {number}")
+    return now
+
+
 def test_silent_machines_delay_neither_the_loop_nor_a_recording(
     plant: list[Node], process_node: Node, project: Any, scheduler: Any
 ) -> None:
-    """P-18: a hundred channels move at once to the other machines, and no recording is late. After that every turn is
-    short, although half of the machines stay silent. Threads are bounded."""
+    """P-18: a hundred channels move at once to the other machines, and no recording is late. Every turn is short, while
+    they move and after that, although half of the machines stay silent. Threads are bounded."""
     process = scheduler(WORKER_PREVIEW="false", LAUNCH_AHEAD_SECONDS="3")
     wait_until(lambda: read_status().is_locked, 30, "there is a leader")
-    now = database_now()
-    for number in range(BOOKINGS):
-        recorder = Recorder.objects.create(
-            name=f"Cam {number}",
-            project=project,
-            source_type="test",
-            picture_size="160x90",
-            video_bitrate="64k",
-            node=process_node,
-        )
-        starts_at = now + timedelta(seconds=12 + 2 * number)
-        book(recorder, starts_at, starts_at + timedelta(seconds=40), now=now, title=f"show {number}")
-    most = 0
-
-    def all_have_ended() -> bool:
-        nonlocal most
-        most = max(most, threads_of(process.pid))
-        return not Booking.objects.exclude(state__in=Booking.OVER).exists()
-
-    silent = [node.pk for node in plant[NODES // 2 :]]
-    wait_until(lambda: not Node.objects.filter(pk__in=silent, state="up").exists(), 30, "silent nodes are down")
-    wait_until(lambda: not Channel.objects.exclude(state="on_air").exists(), 60, "all channels are on air")
+    watch = Watch(process.pid)
+    # The first turn in a new database declares all jobs; it is reported alone.
+    wait_until(watch.while_waiting(lambda: bool(watch.turns)), 30, "the first turn is over")
+    [began_at] = watch.turns
+    now = book_recordings(project, process_node)
+    silent = Node.objects.filter(pk__in=[node.pk for node in plant[NODES // 2 :]])
+    off_air = Channel.objects.exclude(state="on_air")
+    wait_until(watch.while_waiting(lambda: not silent.filter(state="up").exists()), 30, "silent nodes are down")
+    wait_until(watch.while_waiting(lambda: not off_air.exists()), 60, "all channels are on air")
     moved_at = database_now()
-    wait_until(all_have_ended, 60, "all recordings have ended")
-    worst = statistics.median(worst_turns(moved_at + timedelta(seconds=PUBLISH_SECONDS), 3))
+    going_on = Booking.objects.exclude(state__in=Booking.OVER)
+    wait_until(watch.while_waiting(lambda: not going_on.exists()), 60, "all recordings have ended")
+    settled_at = max(moved_at, database_now()) + timedelta(seconds=PUBLISH_SECONDS)
+    wait_until(watch.while_waiting(lambda: bool(watch.worst_since(settled_at))), 60, "the leader reports")
+    turns = watch.worst_since(began_at)
     late = [booking.late_by_seconds or 0.0 for booking in Booking.objects.all()]
-    moved = (moved_at - now).total_seconds()
-    print(f"worst turn {worst * 1000:.0f} ms, {most} threads, late {max(late) * 1000:.0f} ms, moved in {moved:.1f} s")
+    print(
+        f"worst turns {', '.join(f'{each * 1000:.0f}' for each in turns)} ms, {watch.threads} threads, "
+        f"late {max(late) * 1000:.0f} ms, moved in {(moved_at - now).total_seconds():.1f} s"
+    )
     bad = [booking for booking in Booking.objects.all() if booking.state != Booking.State.COMPLETED]
     assert not bad, [(booking.state, booking.errors, [str(event) for event in booking.events.all()]) for booking in bad]
     assert max(late) < 0.5
-    assert 0 < worst < LONGEST_TURN_SECONDS
-    assert most < MOST_THREADS
+    assert 0 < statistics.median(turns) < LONGEST_TURN_SECONDS
+    assert max(turns) < DISTURBED_TURN_SECONDS
+    assert watch.threads < MOST_THREADS

@@ -16,6 +16,7 @@ from scheduling.recorders.sources import port_needed
 from station.database.notify import wake_for
 from station.states import SCHEDULER
 
+State = Booking.State
 FIRST_YEAR, LAST_YEAR = 2000, 9998  # Python's dates end in 9999
 PREFLIGHTS = (timedelta(hours=24), timedelta(hours=1), timedelta(minutes=5))
 
@@ -35,10 +36,26 @@ class Batch:
             ends = max(window[1] for window in windows) + NEAR
             self.holds = Holds.read(self.port, begins, ends, but=ours)
         self._new: list[Booking] = []
+        self._again: dict[int, Booking] = {}
         self._events: list[BookingEvent] = []
 
     def place(self, booking: Booking) -> bool:
         """Place it between its neighbours. False if it cannot be booked; `making.refusal` says why."""
+        if not self._fit_in(booking):
+            return False
+        note = "booked" if not padding.is_short_of_padding(booking) else f"booked, {padding.words(booking)}"
+        self._note(booking, "", note, booking.requested_by)
+        self._new.append(booking)
+        return True
+
+    def place_again(self, booking: Booking) -> bool:
+        """Place a skipped booking. False if its window or its port is taken by now."""
+        if not self._fit_in(booking):
+            return False
+        self._again[booking.pk] = booking
+        return True
+
+    def _fit_in(self, booking: Booking) -> bool:
         if why_impossible(booking) or self.near.in_the_way(booking):
             return False
         booking.opens_at, booking.closes_at = padding.fit(booking, self.near)
@@ -48,20 +65,18 @@ class Batch:
             self._shorten(cut)
         booking.deadline_at = booking.closes_at
         booking.next_preflight_at = first_preflight(booking.starts_at, self.now)
-        note = "booked" if not padding.is_short_of_padding(booking) else f"booked, {padding.words(booking)}"
-        self._note(booking, "", note, booking.requested_by)
         self.near.add(booking)
-        self._new.append(booking)
         return True
 
     def _shorten(self, cut: padding.Cut) -> None:
         """Shorten the padding of a neighbour: in the database if it is stored, else before it is."""
         booking = cut.booking
-        if booking.pk is not None:
+        if booking.pk is not None and booking.pk not in self._again:
             padding.set_window(booking, cut.opens_at, cut.closes_at, self.now, cut.why)
             return
         booking.opens_at, booking.closes_at, booking.deadline_at = cut.opens_at, cut.closes_at, cut.closes_at
-        self._note(booking, booking.state, f"{padding.words(booking)}: {cut.why}")
+        if booking.pk is None:
+            self._note(booking, booking.state, f"{padding.words(booking)}: {cut.why}")
 
     def _note(self, booking: Booking, old: str, note: str, by: str = SCHEDULER) -> None:
         event = BookingEvent(subject=booking, at=self.now, old=old, new=booking.state, by=by, note=note)
@@ -73,10 +88,37 @@ class Batch:
             return
         Booking.objects.bulk_create(self._new)
         BookingEvent.objects.bulk_create(self._events)
-        if self.port is not None:
-            Reservation.objects.bulk_create(_reservation(booking, self.port) for booking in self._new)
-        wake_for(min(booking.opens_at for booking in self._new), self.now)
+        self._reserve(self._new)
         self._new, self._events = [], []
+
+    def write_again(self, by: str) -> list[Booking]:
+        """Plan again what was placed; returns those that nobody has changed meanwhile. Raises IntegrityError."""
+        rows = list(self._again.values())
+        notes = [f"restored, {padding.words(row)}" if padding.is_short_of_padding(row) else "restored" for row in rows]
+        moments = ("opens_at", "closes_at", "next_preflight_at")
+        changes = {name: Booking.own(name, "timestamptz") for name in moments}
+        moved = Booking.move_batch(
+            list(self._again),
+            State.SKIPPED,
+            State.PLANNED,
+            now=self.now,
+            by=by,
+            note=notes,
+            changes={**changes, "deadline_at": changes["closes_at"], "skip_reason": "''"},
+            values={name: [getattr(row, name) for row in rows] for name in moments},
+            is_durable=True,
+            is_prepared=False,
+        )
+        planned = [self._again[pk] for pk in moved]
+        self._reserve(planned)
+        self._again = {}
+        return planned
+
+    def _reserve(self, bookings: Sequence[Booking]) -> None:
+        if self.port is not None:
+            Reservation.objects.bulk_create(_reservation(booking, self.port) for booking in bookings)
+        if bookings:
+            wake_for(min(booking.opens_at for booking in bookings), self.now)
 
 
 def port_of_recorder(recorder: Recorder) -> Port | None:

@@ -82,13 +82,25 @@ def make_room(booking: Booking, opens_at: datetime, closes_at: datetime, near: O
 def give_back(booking: Booking, now: datetime) -> None:
     """After its window became free, give its neighbours back the padding that now fits."""
     for neighbour in Occupancy.around(booking).neighbours(booking):
-        if neighbour is None or neighbour.state in FIXED_END:
-            continue
-        near = Occupancy.around(neighbour)
-        opens_at, closes_at = fit(neighbour, near)
-        if neighbour.state not in {State.PLANNED, State.ARMED}:
-            opens_at = neighbour.opens_at
-        _restore_padding(neighbour, opens_at, max(closes_at, neighbour.ends_at), near, now)
+        if neighbour is not None:
+            _give_back_to(neighbour, now)
+
+
+def _give_back_to(booking: Booking, now: datetime) -> None:
+    if booking.state in FIXED_END:
+        return
+    near = Occupancy.around(booking)
+    opens_at, closes_at = fit(booking, near)
+    if booking.state not in {State.PLANNED, State.ARMED}:
+        opens_at = booking.opens_at
+    _restore_padding(booking, opens_at, max(closes_at, booking.ends_at), near, now)
+
+
+def give_back_to_running(recorder_id: int, now: datetime) -> None:
+    """Give back padding to what is recording: what followed it is gone."""
+    for booking in Booking.objects.active().filter(recorder_id=recorder_id):
+        if is_short_of_padding(booking):
+            _give_back_to(booking, now)
 
 
 def give_back_all(recorder_id: int, now: datetime) -> None:

@@ -31,6 +31,7 @@ from scheduling.leader.dispatch import LOCKED_RETRY, Dispatcher
 from scheduling.leader.election import Leader, NotLeading
 from scheduling.leader.turn_times import Reading, TurnTimes, alert_of_jump
 from scheduling.recording.loop_step import begin
+from station import leader_turn
 from station.admission import wait_until_admitted
 from station.clock import database_now
 from station.database.locks import is_busy
@@ -173,16 +174,22 @@ class Loop:
         if due_steps:
             close_old_connections()
             self._keep_session()
+        with leader_turn.turn:
+            took = self._run_steps(due_steps, term, now)
+        self._times.note(time.monotonic() - asked, took)
+        if self.leader.is_leading and (report := self._times.take_report()):
+            self.leader.report_turns(*report)
+
+    def _run_steps(self, steps: list[tuple[str, Step]], term: Term, now: datetime) -> dict[str, float]:
+        """Returns how many seconds each of them took."""
         took: dict[str, float] = {}
-        for path, step in due_steps:
+        for path, step in steps:
             began = time.monotonic()
             self._due[path] = _run_step(path, step, term, now)
             took[path] = time.monotonic() - began
             if self.leader.is_leading:
                 self._beat_if_due()
-        self._times.note(time.monotonic() - asked, took)
-        if self.leader.is_leading and (report := self._times.take_report()):
-            self.leader.report_turns(*report)
+        return took
 
     def _notice_jump(self, reading: Reading) -> None:
         """If the database's clock was set, the times at which steps are due mean nothing: run them all (R-23)."""

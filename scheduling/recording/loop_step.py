@@ -1,12 +1,13 @@
 """The scheduler's step for bookings: which ones it advances now, in what order, and when it is needed again.
 
 `lifecycle.advance` moves one booking. This module chooses the bookings, keeps one fault from stopping the others, and
-calls the followers. A pass over very many bookings is interrupted and resumed, so that the leader keeps its lock.
+calls the followers. Bookings are advanced on other threads: that writes to the disk, and a turn must be short (P-18).
 """
 
 import logging
 import time
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
@@ -14,10 +15,10 @@ from django.db.models import F, Min, Q
 from django.utils.module_loading import import_string
 
 from nodes import workloads
+from nodes.machines.call_pools import pools
 from nodes.models import Workload
 from nodes.workloads.reconcile import reconcile_soon
 from scheduling.models import Booking
-from scheduling.models.booking import BookingQuerySet
 from scheduling.recording.lifecycle import advance, alert_about
 from station.clock import database_now
 from station.database.locks import free_rows, is_busy
@@ -36,8 +37,8 @@ HURRY = timedelta(seconds=0.5)
 # A booking that was started ahead of its window is not checked until this long after the window opens: there is nothing
 # to learn before, and checking ten of them takes processor time from ten ffmpegs that start in the same second.
 QUIET = timedelta(seconds=0.7)
-# After this long a pass pauses and lets the other steps run.
-PASS_SECONDS = 0.1
+# The threads that advance bookings are counted as those of a node that does not exist.
+THREADS = -1
 # The dispatcher starts bookings on time. If it ever fails to, this step starts them so long after.
 OVERDUE = timedelta(seconds=5)
 WITH = ("recorder", "recorder__project", "recorder__node")
@@ -50,17 +51,16 @@ DUE_SQL = f"""SELECT LEAST(
 
 
 class Passes:
-    """How far the leader is in its passes over the active bookings."""
+    """What the leader knows of its passes over the active bookings."""
 
     def __init__(self) -> None:
         self.looked_at_all = -1e9  # monotonic time of the last full pass
-        self.after = 0  # the booking after which an interrupted pass continues
         self.failed_last_time: set[int] = set()  # tried again at once, even before their window opens
-        self.locked: set[int] = set()  # somebody else has locked their row: left for the next pass
+        self.locked: set[int] = set()  # somebody else had locked their row
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Advance the bookings that need it now, one by one; once per tick all active ones."""
+    """Have the bookings advanced that need it now; once per tick all active ones."""
     passes = term.memory(Passes)
     active = Booking.objects.active()
     is_full = time.monotonic() - passes.looked_at_all >= settings.SCHEDULER_TICK_SECONDS
@@ -71,32 +71,43 @@ def step(term: Term, now: datetime) -> datetime | None:
     resting = Q(state=State.STARTING, opens_at__gt=now - QUIET) & ~Q(pk__in=failed_last_time)
     hurried = Q(state__in=HURRIED) & ~resting
     urgent = hurried | Q(state=State.RETRY_WAIT, next_attempt_at__lte=now) | Q(closes_at__lte=now)
-    chosen = (active if is_full else active.filter(urgent)).filter(pk__gt=passes.after).order_by("pk")
-    began = time.monotonic()
-    passes.locked.clear()
-    for booking in chosen.select_related(*WITH):
-        if booking.pk in passes.locked:
-            continue
-        if not _look_at(term, booking):
-            _leave_locked(passes, chosen)
-        if time.monotonic() - began > PASS_SECONDS:  # a leader that is silent for too long loses the lock
-            passes.after = booking.pk
-            return now
-    passes.after = 0
-    for booking in Booking.objects.filter(state=State.ARMED, opens_at__lte=now - OVERDUE).select_related(*WITH):
-        logger.error("A booking was not dispatched on time; it is started now. booking=%s", booking.pk)
-        _look_at(term, booking)
+    chosen = list((active if is_full else active.filter(urgent)).order_by("pk").values_list("pk", flat=True))
+    overdue = Booking.objects.filter(state=State.ARMED, opens_at__lte=now - OVERDUE)
+    for pk in overdue.values_list("pk", flat=True):
+        logger.error("A booking was not dispatched on time; it is started now. booking=%s", pk)
+        chosen.append(pk)
+    for pk in _without_locked(passes, chosen):
+        pools.submit_soon(THREADS, f"booking:{pk}", partial(_look_by_id, term, pk))
     if is_full:
         passes.looked_at_all = time.monotonic()
-        unwant_leftovers(now)
-    if passes.locked or active.filter(hurried).exists():
-        return now + HURRY
+        pools.submit_soon(THREADS, "leftovers", partial(unwant_leftovers, now))
+    if chosen:
+        return now + HURRY  # to see what became of them
     times = active.aggregate(
         closes=Min("closes_at"),
         retries=Min("next_attempt_at", filter=Q(state=State.RETRY_WAIT)),
         opens=Min(F("opens_at") + QUIET, filter=resting),
     )
     return min((moment for moment in times.values() if moment), default=None)
+
+
+def _without_locked(passes: Passes, chosen: list[int]) -> list[int]:
+    """If one was locked in the last pass, leave out all that are: a thread would wait for each of them."""
+    if not passes.locked:
+        return chosen
+    passes.locked.clear()
+    free = free_rows(Booking, chosen)
+    return [pk for pk in chosen if pk in free]
+
+
+def _look_by_id(term: Term, pk: int) -> None:
+    booking = Booking.objects.select_related(*WITH).filter(pk=pk).first()
+    if booking is None or term.is_over:
+        return
+    # It may have been moved to a later time since it was chosen.
+    is_overdue = booking.state == State.ARMED and booking.opens_at <= database_now() - OVERDUE
+    if (booking.state in Booking.ACTIVE or is_overdue) and not _look_at(term, booking):
+        term.memory(Passes).locked.add(pk)
 
 
 def begin(term: Term, pk: int) -> None:
@@ -117,12 +128,6 @@ def look(term: Term, owner: str) -> None:
     booking = Booking.objects.active().select_related(*WITH).filter(pk=int(owner.partition(":")[2])).first()
     if booking is not None:
         _look_at(term, booking)
-
-
-def _leave_locked(passes: Passes, chosen: BookingQuerySet) -> None:
-    """A row was locked: find all locked ones at once, so that a pass waits for one of them only."""
-    pks = set(chosen.values_list("pk", flat=True))
-    passes.locked |= pks - free_rows(Booking, pks)
 
 
 def _look_at(term: Term, booking: Booking) -> bool:

@@ -38,7 +38,7 @@ MEGABYTE = 1024 * 1024
 PER_TURN = 20
 PROBE_SECONDS = 8.0
 CALL_SECONDS = 20.0
-PROBES = -1  # call pools of nodes have positive numbers
+PROBES = -2  # the threads of nodes have positive numbers; -1 is `loop_step.THREADS`
 DUE_SQL = f"SELECT min(next_preflight_at) FROM scheduling_booking WHERE state = '{State.PLANNED}'"  # noqa: S608
 
 
@@ -58,7 +58,7 @@ def step(term: Term, now: datetime) -> datetime | None:
         upcoming = first_preflight(booking.starts_at, now)
         Booking.objects.filter(pk=booking.pk).update(next_preflight_at=upcoming)
         # A source that does not answer must not hold up the starts and stops of its node.
-        pools.submit(
+        pools.submit_soon(
             PROBES - (booking.recorder.node_id or 0), f"preflight:{booking.pk}", partial(look_by_id, booking.pk)
         )
     due: datetime | None = planned.aggregate(next=Min("next_preflight_at"))["next"]

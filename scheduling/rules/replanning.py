@@ -8,8 +8,8 @@ from django.db import transaction
 
 from nodes.machines.ports import release_all
 from scheduling.bookings import padding
-from scheduling.bookings.changing import NotPossible, restore
-from scheduling.bookings.making import BookingRefused, draft, follow_rule, lock
+from scheduling.bookings.making import draft, follow_rule, lock
+from scheduling.bookings.many import restore_all, skip_all
 from scheduling.models import Booking, Schedule
 from scheduling.rules.planning import is_off, plan_ahead, tell_skipped
 from scheduling.rules.recurrence import Occurrence, windows_between
@@ -137,16 +137,9 @@ def pause(schedule: Schedule, *, now: datetime, by: str) -> int | None:
         if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True):
             return None
         schedule.is_paused = True
-        note, reason = "the schedule is paused", Booking.Skip.PAUSED
-        owners = [
-            booking.owner
-            for booking in schedule.bookings.before_start().filter(ends_at__gt=now)
-            if booking.move(State.SKIPPED, now=now, by=by, note=note, skip_reason=reason)
-        ]
-        release_all(owners, now=now)
-        resolve_alerts([f"preflight:{owner}" for owner in owners], now=now, note=note)
-        padding.give_back_all(schedule.recorder_id, now)
-        return len(owners)
+        rows = schedule.bookings.filter(ends_at__gt=now)
+        why = {"reason": Booking.Skip.PAUSED, "note": "the schedule is paused"}
+        return skip_all(rows, schedule.recorder_id, now=now, by=by, **why)
 
 
 def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes | None:
@@ -165,14 +158,13 @@ def resume(schedule: Schedule, *, now: datetime, by: str) -> Changes | None:
             paused.update(skip_reason=Booking.Skip.OFF)  # they are planned again when the recorder is switched on
             changes.off = str(schedule.recorder)
             return changes
-        for booking in paused.select_related("recorder__project").order_by("starts_at"):
-            try:
-                restore(booking, now=now, by=by)
-                changes.planned += 1
-            except (BookingRefused, NotPossible) as refusal:
-                Booking.objects.filter(pk=booking.pk).update(skip_reason=Booking.Skip.CONFLICT)
-                tell_skipped(booking, str(refusal), now)
-                changes.conflicts.append(booking)
+        bookings = list(paused.order_by("starts_at"))
+        planned, refused = restore_all(schedule.recorder, bookings, now=now, by=by)
+        changes.planned = len(planned)
+        for booking, reason in refused:
+            Booking.objects.filter(pk=booking.pk).update(skip_reason=Booking.Skip.CONFLICT)
+            tell_skipped(booking, reason, now)
+            changes.conflicts.append(booking)
         # Windows that passed during the pause are not planned as missed.
         if schedule.planned_until_at is not None and schedule.planned_until_at < now:
             schedule.planned_until_at = now

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from django.db import models, transaction
 
-from scheduling.bookings.changing import NotPossible, restore, skip
-from scheduling.bookings.making import BookingRefused, lock
+from scheduling.bookings.making import lock
+from scheduling.bookings.many import restore_all, skip_all
 from scheduling.models import Booking, Recorder, Schedule
 from scheduling.models.booking import BookingQuerySet
 from scheduling.rules.planning import tell_skipped
@@ -65,20 +65,11 @@ def switch_off(recorder: Recorder, *, now: datetime, by: str, planned: str) -> S
         Recorder.objects.filter(pk=recorder.pk).update(is_active=False)
         recorder.is_active = False
         if planned == Planned.SKIP:
-            for booking in planned_bookings(recorder, now).select_related("recorder"):
-                result.skipped += _skip(booking, now, by)
+            rows = planned_bookings(recorder, now)
+            result.skipped = skip_all(rows, recorder.pk, now=now, by=by, reason=Skip.OFF, note=NOTE)
         result.kept = list(planned_bookings(recorder, now).select_related("recorder"))
         result.running = list(Booking.objects.active().filter(recorder=recorder).select_related("recorder"))
     return result
-
-
-def _skip(booking: Booking, now: datetime, by: str) -> bool:
-    """Skip it. If another process changes its state at the same moment, decide again; False if it has started."""
-    while booking.state in {State.PLANNED, State.ARMED}:
-        if skip(booking, now=now, by=by, reason=Skip.OFF, note=NOTE):
-            return True
-        booking.refresh_from_db()
-    return False
 
 
 def switch_on(recorder: Recorder, *, now: datetime, by: str) -> SwitchedOn:
@@ -97,13 +88,12 @@ def switch_on(recorder: Recorder, *, now: datetime, by: str) -> SwitchedOn:
         skipped.filter(schedule__is_paused=True).update(skip_reason=Skip.PAUSED)
         # The schedule of the others was deleted meanwhile, so nobody wants them any more.
         wanted = skipped.filter(models.Q(schedule__isnull=False) | models.Q(planned_start_at=None))
-        for booking in wanted.select_related("recorder__project").order_by("starts_at"):
-            try:
-                restore(booking, now=now, by=by)
-                result.restored += 1
-            except (BookingRefused, NotPossible) as refusal:
-                Booking.objects.filter(pk=booking.pk).update(skip_reason=Skip.CONFLICT)
-                tell_skipped(booking, str(refusal), now)
-                result.taken.append(booking)
+        bookings = list(wanted.order_by("starts_at"))
+        planned, refused = restore_all(recorder, bookings, now=now, by=by)
+        result.restored = len(planned)
+        for booking, reason in refused:
+            Booking.objects.filter(pk=booking.pk).update(skip_reason=Skip.CONFLICT)
+            tell_skipped(booking, reason, now)
+            result.taken.append(booking)
         wake_scheduler()
     return result

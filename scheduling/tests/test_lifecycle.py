@@ -5,11 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from nodes import workloads
 from nodes.machines import placement
+from nodes.machines.call_pools import pools
 from nodes.models import Node, Reservation
 from scheduling.bookings.making import book
 from scheduling.leader.loop import Loop
@@ -113,6 +115,7 @@ def between_full_passes() -> Term:
     return term
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_start_that_failed_in_the_dispatcher_is_tried_again_at_once(
     dispatched: Booking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +131,7 @@ def test_a_start_that_failed_in_the_dispatcher_is_tried_again_at_once(
         with pytest.raises(OperationalError):
             loop_step.begin(term, dispatched.pk)
     loop_step.step(term, timezone.now())
+    assert pools.wait_idle(20)
     dispatched.refresh_from_db()
     assert dispatched.state == State.RETRY_WAIT, "there is no node: it was tried and will be tried again"
 
@@ -137,29 +141,32 @@ def test_a_dispatched_booking_is_not_checked_until_its_window_opens(
 ) -> None:
     """R-19: checking thousands would take the leader's thread, and processor time from recordings that start."""
     term = between_full_passes()
-    looked: list[int] = []
-    monkeypatch.setattr(loop_step, "_look_at", lambda term, booking: looked.append(booking.pk))
+    looked: list[str] = []
+    monkeypatch.setattr(pools, "submit_soon", lambda node_id, kind, task: looked.append(kind))
     upcoming = loop_step.step(term, timezone.now())
     assert looked == []
     assert upcoming == dispatched.opens_at + loop_step.QUIET
 
 
-def test_a_pass_over_very_many_bookings_lets_the_other_steps_run(
+def test_a_pass_over_many_bookings_takes_no_more_statements_of_the_leader(
     camera: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-02, R-03: a leader that is busy for too long would lose its lock; every booking is still checked."""
+    """R-02, P-18: all of them are advanced, on other threads."""
     now = timezone.now()
-    for number in range(5):
-        starts = now + timedelta(hours=number)
-        row = book(camera, starts, starts + timedelta(minutes=10), now=now, by="anna")
-        Booking.objects.filter(pk=row.pk).update(state=State.RECORDING)
-    looked: list[int] = []
-    monkeypatch.setattr(loop_step, "_look_at", lambda term, booking: looked.append(booking.pk))
-    monkeypatch.setattr(loop_step, "PASS_SECONDS", -1.0)
-    term = Term()
-    for _ in range(5):
-        assert loop_step.step(term, now) == now
-    assert looked == list(Booking.objects.order_by("pk").values_list("pk", flat=True))
+    looked: list[str] = []
+    monkeypatch.setattr(pools, "submit_soon", lambda node_id, kind, task: looked.append(kind))
+    asked = []
+    for hours in (range(3), range(3, 30)):
+        for hour in hours:
+            starts = now + timedelta(hours=hour)
+            row = book(camera, starts, starts + timedelta(minutes=10), now=now, by="anna")
+            Booking.objects.filter(pk=row.pk).update(state=State.RECORDING)
+        looked.clear()
+        with CaptureQueriesContext(connection) as statements:
+            assert loop_step.step(Term(), now) == now + loop_step.HURRY
+        asked.append(len(statements))
+        assert looked == [*(booking.owner for booking in Booking.objects.order_by("pk")), "leftovers"]
+    assert asked[0] == asked[1]
 
 
 def test_a_retry_wakes_the_loop(booking: Booking, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,3 +264,28 @@ def test_a_start_does_not_wait_for_the_followers(
     loop_step._look_at(Term(), booking)
 
     assert order == ["reconcile", "follower"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_an_armed_booking_that_nobody_started_is_started_unless_it_was_moved(
+    dispatched: Booking, is_moved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-07: the dispatcher failed. One that is moved to a later time before its thread looks at it stays armed."""
+    long_ago = timezone.now() - 2 * loop_step.OVERDUE
+    Booking.objects.update(state=State.ARMED, starts_at=long_ago, opens_at=long_ago)
+    if is_moved:
+        later = timezone.now() + timedelta(minutes=30)
+        submit = pools.submit_soon
+
+        def after_the_move(*task: Any) -> None:
+            Booking.objects.update(starts_at=later, opens_at=later)
+            submit(*task)
+
+        monkeypatch.setattr(pools, "submit_soon", after_the_move)
+
+    loop_step.step(Term(), timezone.now())
+    assert pools.wait_idle(20)
+
+    dispatched.refresh_from_db()
+    assert dispatched.state == (State.ARMED if is_moved else State.RETRY_WAIT)

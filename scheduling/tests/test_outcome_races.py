@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from nodes.machines.call_pools import pools
 from nodes.models import Node, Workload
 from scheduling.models import Booking, Recorder
 from scheduling.recording import controls, loop_step
@@ -74,6 +75,7 @@ def test_a_lost_sealing_key_is_explained_and_tried_again(booking: Booking, node:
     assert "SEALING_KEYS" in booking.errors[0]["error"]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_bug_in_advance_raises_an_alert(booking: Booking, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: Any) -> None:
         raise ValueError("a bug")
@@ -82,6 +84,7 @@ def test_a_bug_in_advance_raises_an_alert(booking: Booking, node: Node, monkeypa
     monkeypatch.setattr(loop_step, "advance", broken)
 
     loop_step.step(Term(), timezone.now())
+    assert pools.wait_idle(20)
 
     assert "ValueError: a bug" in Alert.objects.get().text
 

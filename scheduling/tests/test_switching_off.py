@@ -9,10 +9,11 @@ from django.test import Client
 from django.urls import reverse
 
 from nodes.models import Node, Reservation
+from scheduling.bookings import many
 from scheduling.bookings.changing import restore
 from scheduling.bookings.making import BookingRefused, book
 from scheduling.models import Booking, Recorder, Schedule
-from scheduling.rules import replanning, switching
+from scheduling.rules import replanning
 from scheduling.rules.controls import switch_off, switch_on
 from scheduling.rules.planning import plan_ahead, step
 from scheduling.tests.test_lost_races import first
@@ -154,7 +155,7 @@ def test_a_booking_that_moves_on_between_the_question_and_the_skip(
         other = Booking.objects.get(pk=booking.pk)
         assert all(other.move(state, now=now) for state in moves)
 
-    first(switching, "skip", other_process, monkeypatch)
+    first(many, "_move", other_process, monkeypatch)
     outcome = switch_off(deck, by="anna", planned="skip")
 
     booking.refresh_from_db()

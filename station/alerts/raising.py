@@ -109,10 +109,10 @@ def resolve_alert(key: str, *, now: datetime, by: str = SCHEDULER, note: str = "
     return alert is not None and resolve(alert, now=now, by=by, note=note)
 
 
-def resolve_alerts(keys: Collection[str], *, now: datetime, note: str = "") -> None:
+def resolve_alerts(keys: Collection[str], *, now: datetime, by: str = SCHEDULER, note: str = "") -> None:
     """Resolve those of the alerts that are unresolved."""
     for alert in Alert.objects.filter(key__in=keys).exclude(state=Alert.State.RESOLVED):
-        resolve(alert, now=now, by=SCHEDULER, note=note)
+        resolve(alert, now=now, by=by, note=note)
 
 
 def resolve(alert: Alert, *, now: datetime, by: str, note: str = "") -> bool:

@@ -10,9 +10,9 @@ import psycopg
 from django.db import connection
 
 
-def fetch_prepared(statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def fetch_prepared(statement: str, values: Mapping[str, Any], *, is_prepared: bool = True) -> list[tuple[Any, ...]]:
     """The rows of one statement on Django's connection, inside its current transaction."""
     connection.ensure_connection()
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        cursor.execute(statement, values, prepare=True)
+        cursor.execute(statement, values, prepare=is_prepared)
         return cursor.fetchall()
