@@ -1,10 +1,11 @@
 """The ffmpeg arguments for encoding a recorded source and writing it to its outputs (ffmpeg's tee)."""
 
-from pathlib import Path
-
-from worker.capture.splitting import escape_tee
+from worker.capture.journal import Journal
+from worker.capture.splitting import escape_tee, segment_output
 from worker.wire.configuration import CaptureConfig
+from worker.wire.parts_and_gaps import Part
 
+NEVER_SECONDS = "1000000000"
 COPY = ["-map", "0:v?", "-map", "0:a?", "-c", "copy"]
 
 
@@ -19,13 +20,14 @@ def encoding(config: CaptureConfig, *, is_split: bool) -> list[str]:
     return arguments
 
 
-def file_output(path: Path, container: str) -> str:
-    """A file that can be read while it grows."""
+def file_output(journal: Journal, part: Part, container: str) -> str:
+    """A file that can be read while it grows.
+
+    The tee passes the codec's tag of a transport stream on, which MP4 refuses; the segment muxer chooses the right one.
+    """
     if container == "fmp4":
-        options = "f=mp4:movflags=frag_keyframe+empty_moov+default_base_moof:flush_packets=1"
-    else:
-        options = "f=mpegts:flush_packets=1"
-    return f"[{options}]{escape_tee(str(path))}"
+        return segment_output(journal, part, container, {"segment_time": NEVER_SECONDS})
+    return f"[f=mpegts:flush_packets=1]{escape_tee(str(journal.folder / part.file))}"
 
 
 def preview_output(port: int) -> str:

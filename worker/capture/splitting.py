@@ -40,6 +40,7 @@ class Take:
             max(0, ffmpeg.progress.frames - self.frames_before),
             max(0.0, ffmpeg.picture_seconds() - self.seconds_before),
             None if self.seconds_before else age,  # after a split the start is known: the end of the part before
+            ffmpeg.last_frame_age_seconds() if ffmpeg.progress.outages else None,
         )
 
 
@@ -58,24 +59,15 @@ class Splitter:
 
     def slave(self, part: Part, container: str) -> str:
         """The output for ffmpeg's tee: this part and the parts after it."""
-        muxer, more = MUXERS[container]
         options = {
-            "f": "segment",
             "segment_time": str(self.every_seconds),
             "segment_atclocktime": "1",
             "segment_clocktime_offset": f"{self._clock_offset():.3f}",
-            "segment_format": muxer,
-            "segment_format_options": ":".join(filter(None, [more, "flush_packets=1"])),
             "segment_list": f"pipe:{self.descriptor}",
             "segment_list_type": "csv",
-            "segment_start_number": str(part.number),
             "reset_timestamps": "1",
         }
-        # Unescaped twice: as one of the tee's outputs, and as one of its options.
-        words = ":".join(f"{name}={escape_tee(escape_tee(value))}" for name, value in options.items())
-        path = str(self.journal.folder / self.journal.file_of(part.number)).replace("%", "%%")
-        plain, pattern = f"-{part.number:03d}{self.journal.suffix}", f"-%03d{self.journal.suffix}"
-        return f"[{words}]{escape_tee(path.removesuffix(plain) + pattern)}"
+        return segment_output(self.journal, part, container, options)
 
     def _clock_offset(self) -> float:
         """How far house time is ahead of the machine's clock, by which ffmpeg splits."""
@@ -115,8 +107,14 @@ class Splitter:
         after = progress.out_seconds - end_seconds  # negative if the last progress is older than the split
         seconds = max(take.seconds_before, ffmpeg.picture_seconds() - after)
         frames = max(take.frames_before, progress.frames - round(after * (progress.fps or 25.0)))
+        age = ffmpeg.last_frame_age_seconds()
         part = self.journal.cut(
-            take.part, frames - take.frames_before, seconds - take.seconds_before, self._next, reason=SPLIT
+            take.part,
+            frames - take.frames_before,
+            seconds - take.seconds_before,
+            self._next,
+            reason=SPLIT,
+            age_seconds=age + after if progress.outages and age is not None else None,
         )
         self._next, self._is_held = self._next + 1, False
         self._hold()
@@ -136,6 +134,23 @@ class Splitter:
             for line in lines:
                 with contextlib.suppress(ValueError, IndexError):
                     self._ends.append(float(line.rsplit(",", 1)[1]))
+
+
+def segment_output(journal: Journal, part: Part, container: str, options: dict[str, str]) -> str:
+    """The output for ffmpeg's tee that writes this part, and further ones if the options say when."""
+    muxer, more = MUXERS[container]
+    options = {
+        "f": "segment",
+        **options,
+        "segment_format": muxer,
+        "segment_format_options": ":".join(filter(None, [more, "flush_packets=1"])),
+        "segment_start_number": str(part.number),
+    }
+    # Unescaped twice: as one of the tee's outputs, and as one of its options.
+    words = ":".join(f"{name}={escape_tee(escape_tee(value))}" for name, value in options.items())
+    path = str(journal.folder / journal.file_of(part.number)).replace("%", "%%")
+    plain, pattern = f"-{part.number:03d}{journal.suffix}", f"-%03d{journal.suffix}"
+    return f"[{words}]{escape_tee(path.removesuffix(plain) + pattern)}"
 
 
 def escape_tee(text: str) -> str:
