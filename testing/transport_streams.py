@@ -15,13 +15,16 @@ from pathlib import Path
 from testing.media import environment, ffmpeg
 
 DATAGRAM_BYTES = 7 * 188
+PICTURE = "testsrc2=size=160x90:rate=25"
 _LENGTH = re.compile(r"Duration: (\d+):(\d+):([\d.]+)")
 
 
-def make_stream(folder: Path, seconds: int, *, starts_at: float = 0.0, more: tuple[str, ...] = ()) -> bytes:
+def make_stream(
+    folder: Path, seconds: int, *, starts_at: float = 0.0, more: tuple[str, ...] = (), picture: str = PICTURE
+) -> bytes:
     """A stream of constant bit rate whose clock begins at `starts_at` seconds."""
     path = folder / f"stream-{time.monotonic_ns()}.ts"
-    command = [ffmpeg(), "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=160x90:rate=25"]
+    command = [ffmpeg(), "-loglevel", "error", "-f", "lavfi", "-i", picture]
     command += ["-f", "lavfi", "-i", "sine=frequency=1000:sample_rate=48000", "-t", str(seconds)]
     command += ["-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-g", "12", "-pix_fmt", "yuv420p"]
     command += ["-b:v", "200k", "-maxrate", "200k", "-bufsize", "100k", "-c:a", "aac", "-b:a", "64k"]
@@ -52,16 +55,17 @@ class Sent:
 
 
 @contextlib.contextmanager
-def sending(port: int, *pieces: Piece, rtp: bool = False) -> Iterator[Sent]:
+def sending(port: int, *pieces: Piece, rtp: bool = False, host: str = "127.0.0.1") -> Iterator[Sent]:
     """Send the pieces one after the other in the background. Each piece is a new RTP sender."""
     sent, stop = Sent(), threading.Event()
 
     def run() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
             for piece in pieces:
                 stop.wait(piece.pause_seconds)
                 sent.began.append(time.time())
-                _send(out, port, piece, stop, rtp=rtp)
+                _send(out, (host, port), piece, stop, rtp=rtp)
                 sent.ended.append(time.time())
         sent.is_over.set()
 
@@ -74,7 +78,7 @@ def sending(port: int, *pieces: Piece, rtp: bool = False) -> Iterator[Sent]:
         thread.join()
 
 
-def _send(out: socket.socket, port: int, piece: Piece, stop: threading.Event, *, rtp: bool) -> None:
+def _send(out: socket.socket, to: tuple[str, int], piece: Piece, stop: threading.Event, *, rtp: bool) -> None:
     number = int.from_bytes(os.urandom(2), "big")
     sender = os.urandom(4)
     began = time.monotonic()
@@ -85,7 +89,7 @@ def _send(out: socket.socket, port: int, piece: Piece, stop: threading.Event, *,
         header = b"\x80\x21" + (number & 0xFFFF).to_bytes(2, "big") + bytes(4) + sender if rtp else b""
         number += 1
         with contextlib.suppress(ConnectionRefusedError):
-            out.sendto(header + piece.content[start : start + DATAGRAM_BYTES], ("127.0.0.1", port))
+            out.sendto(header + piece.content[start : start + DATAGRAM_BYTES], to)
 
 
 def describe(path: Path) -> str:

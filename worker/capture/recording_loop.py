@@ -10,7 +10,8 @@ import threading
 import time
 from datetime import datetime, timedelta
 
-from worker.capture.ffmpeg_outputs import COPY, encoding, file_output, tee
+from worker.capture.borders import lead_seconds, retry_seconds
+from worker.capture.ffmpeg_outputs import copying, encoding, file_output, tee
 from worker.capture.folders import Folders
 from worker.capture.inputs import build_capture_input
 from worker.capture.journal import Journal, now_in_milliseconds
@@ -44,14 +45,11 @@ from worker.wire.status import CaptureStatus
 
 LOOK_SECONDS = 0.25
 STALL_SECONDS = 15.0
-RETRY_SECONDS = (0.3, 0.5, 1.0, 2.0)
 NO_SIGNAL_SECONDS = 3.0
 # The source sends its picture as another track: ffmpeg does not record it, a new one does.
 CHANGED_SECONDS = 0.8
 # Nothing gets lost on the way from these sources; it may come late.
 WHOLE = ("hls", "rtmp", "rtsp")
-# ffmpeg usually needs this long until its first frame, so it is started this much before the beginning.
-BEGIN_LEAD_SECONDS = 0.5
 WARM_UP_SECONDS = 2.0
 
 
@@ -101,7 +99,7 @@ class Capture:
             if not had_frames:
                 self.state = "no_signal"
             self.looked_at = time.monotonic()
-            self._stop.wait(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+            self._stop.wait(retry_seconds(self.config, failures, has_parts=bool(self.journal.parts)))
             reason = self._reason_to_end()
         self.state = "done"
         if preview:
@@ -111,10 +109,11 @@ class Capture:
     def _wait_for_beginning(self) -> None:
         """Wait for the window to open. The source is not opened before."""
         begins_at = self.config.begins_at
+        lead = lead_seconds(self.config)
         if begins_at is not None and (begins_at - clock.moment()).total_seconds() > WARM_UP_SECONDS:
             warm_up(self.binary)
         while begins_at is not None and not self._reason_to_end():
-            left = (begins_at - clock.moment()).total_seconds() - BEGIN_LEAD_SECONDS
+            left = (begins_at - clock.moment()).total_seconds() - lead
             if left <= 0:
                 return
             self.state = "waiting"
@@ -145,7 +144,9 @@ class Capture:
         arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", str(REPORT_SECONDS)]
         container = self.config.container
         output = splitter.slave(part, container) if splitter else file_output(self.journal, part, container)
-        codec = encoding(self.config, is_split=splitter is not None) if feed.is_raw else COPY
+        codec = copying(self.config.source, container, self.config.programme)
+        if feed.is_raw:
+            codec = encoding(self.config, is_split=splitter is not None)
         arguments += [*feed.arguments, *codec, *tee(output, preview.port if preview else None)]
         fds = (splitter.descriptor,) if splitter else ()
         ffmpeg = Ffmpeg(

@@ -17,6 +17,8 @@ from worker.process.station_clock import clock
 from worker.wire.parts_and_gaps import Part
 
 SPLIT = "split"
+# Otherwise a track that is mostly silent (subtitles, cues) holds back all others for up to 10 s.
+INTERLEAVE = "max_interleave_delta=1000000"
 MUXERS = {
     "mpegts": ("mpegts", ""),
     "fmp4": ("mp4", "movflags=frag_keyframe+empty_moov+default_base_moof"),
@@ -67,7 +69,7 @@ class Splitter:
             "segment_list_type": "csv",
             "reset_timestamps": "1",
         }
-        return segment_output(self.journal, part, container, options)
+        return segment_output(pattern_of(self.journal, part), part.number, container, options)
 
     def _clock_offset(self) -> float:
         """How far house time is ahead of the machine's clock, by which ffmpeg splits."""
@@ -136,21 +138,25 @@ class Splitter:
                     self._ends.append(float(line.rsplit(",", 1)[1]))
 
 
-def segment_output(journal: Journal, part: Part, container: str, options: dict[str, str]) -> str:
-    """The output for ffmpeg's tee that writes this part, and further ones if the options say when."""
+def pattern_of(journal: Journal, part: Part) -> str:
+    """The path of this part and those after it, as a pattern for ffmpeg."""
+    path = str(journal.folder / journal.file_of(part.number)).replace("%", "%%")
+    return path.removesuffix(f"-{part.number:03d}{journal.suffix}") + f"-%03d{journal.suffix}"
+
+
+def segment_output(pattern: str, number: int, container: str, options: dict[str, str]) -> str:
+    """The output for ffmpeg's tee that writes the file of this number, and further ones if the options say when."""
     muxer, more = MUXERS[container]
     options = {
         "f": "segment",
         **options,
         "segment_format": muxer,
-        "segment_format_options": ":".join(filter(None, [more, "flush_packets=1"])),
-        "segment_start_number": str(part.number),
+        "segment_format_options": ":".join(filter(None, [more, "flush_packets=1", INTERLEAVE])),
+        "segment_start_number": str(number),
     }
     # Unescaped twice: as one of the tee's outputs, and as one of its options.
     words = ":".join(f"{name}={escape_tee(escape_tee(value))}" for name, value in options.items())
-    path = str(journal.folder / journal.file_of(part.number)).replace("%", "%%")
-    plain, pattern = f"-{part.number:03d}{journal.suffix}", f"-%03d{journal.suffix}"
-    return f"[{words}]{escape_tee(path.removesuffix(plain) + pattern)}"
+    return f"[{words}:{INTERLEAVE}]{escape_tee(pattern)}"
 
 
 def escape_tee(text: str) -> str:

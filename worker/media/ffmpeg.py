@@ -26,6 +26,7 @@ SILENT_SECONDS = 0.8
 ASK_AGAIN_SECONDS = (0.2, 2.0)
 # Shorter ones cannot be told from a busy machine.
 OUTAGE_SECONDS = 1.0
+DESCRIBED_LINES = 500
 # After this much sound without a video stream, the source has no picture.
 SOUND_SECONDS = 1.0
 _PREFIX = re.compile(r"^\[[^\]]+ @ 0x[0-9a-f]+\] ")
@@ -271,6 +272,10 @@ class Ffmpeg:
 
     def _hear(self, said: str) -> None:
         progress, found = self.progress, _FPS.search(said)
+        if said.startswith(("Input #", "Output #", "Stream mapping")):
+            progress.is_describing = said.startswith("Input #")
+        elif progress.is_describing and len(progress.described) < DESCRIBED_LINES:
+            progress.described.append(said)
         if found and progress.fps is None:
             progress.fps = float(found.group(1))
         if _VIDEO.search(said):

@@ -34,4 +34,7 @@ class Progress:
     outages: list[Outage] = field(default_factory=list)
     slipped_seconds: float = 0.0
     has_new_track: bool = False
+    # What it said about its input: programmes and tracks.
+    described: list[str] = field(default_factory=list)
+    is_describing: bool = False
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=40))

@@ -5,6 +5,7 @@ address is passed through standard input, as a one-line list for ffmpeg's concat
 protocols. `file` is in none of them, so a playlist from outside cannot read the disk (S-03).
 """
 
+import ipaddress
 import re
 import socket
 from collections.abc import Callable
@@ -99,6 +100,16 @@ def numeric(url: str, *, can_look_up_names: bool) -> str:
 def is_listener(source: Source) -> bool:
     """We wait for the sender to connect, instead of connecting to it."""
     return source.options.get("listen") == "1" or any(word in source.url for word in LISTENERS)
+
+
+def needs_port(source: Source) -> bool:
+    """Only one at a time can read it on this machine: a card, a listener, or a port of UDP that is not multicast."""
+    if source.type in {"udp", "rtp"}:
+        try:
+            return not ipaddress.ip_address(urlsplit(source.url).hostname or "").is_multicast
+        except ValueError:
+            return True
+    return source.type == "decklink" or is_listener(source)
 
 
 def nth_decklink(listing: str, index: str) -> str:
