@@ -113,7 +113,10 @@ class RecorderAdmin(Operated, StationAdmin):
     fieldsets = [
         ("Now", {"fields": ["now", "upcoming"]}),
         (None, {"fields": ["name", "project", "is_active"]}),
-        ("Source", {"fields": ["source_type", "address", "new_secret", "forget_secrets", "secrets_stored"]}),
+        (
+            "Source",
+            {"fields": ["source_type", "address", "programme", "new_secret", "forget_secrets", "secrets_stored"]},
+        ),
         ("File", {"fields": ["container", "split_minutes", "folder_template", "picture_size", "video_bitrate"]}),
         ("Where", {"fields": ["node", "node_labels"]}),
         ("Padding", {"fields": ["pad_before_seconds", "pad_after_seconds"]}),

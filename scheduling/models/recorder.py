@@ -36,7 +36,19 @@ class Recorder(models.Model):
         help_text="Secrets in the address are stored encrypted when you save, and are not shown again.",
     )
     secrets_sealed = models.TextField(blank=True, editable=False)
-    container = models.CharField("file format", max_length=10, choices=Container.choices, default=Container.MPEGTS)
+    programme = models.PositiveIntegerField(
+        default=0,
+        validators=[MaxValueValidator(65535)],
+        help_text="The number of the programme, if the transport stream has several. 0 records all of them together.",
+    )
+    container = models.CharField(
+        "file format",
+        max_length=10,
+        choices=Container.choices,
+        default=Container.MPEGTS,
+        help_text="MPEG-TS keeps every track of a transport stream. Fragmented MP4 keeps picture and sound only: "
+        "no teletext, DVB subtitles or SCTE-35. The pre-flight check names what a source would lose.",
+    )
     split_minutes = models.PositiveSmallIntegerField(
         "split by the clock",
         choices=Split.choices,

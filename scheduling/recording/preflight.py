@@ -150,7 +150,7 @@ def _source(booking: Booking, node: Node, now: datetime) -> Finding:
         return Finding("source", True, "not checked: its port is in use now")
     try:
         secrets = tuple(words_to_redact(recorder.secrets))
-        config = ProbeConfig(source_of(booking), PROBE_SECONDS, secrets)
+        config = ProbeConfig(source_of(booking), PROBE_SECONDS, secrets, recorder.container, recorder.programme)
     except CannotOpen as fault:
         return Finding("source", False, str(fault))
     devices = (f"/dev/blackmagic/io{recorder.address}",) if recorder.source_type == SourceType.DECKLINK else ()
@@ -164,8 +164,21 @@ def _source(booking: Booking, node: Node, now: datetime) -> Finding:
     except (StopIteration, codec.WireError):
         return Finding("source", False, f"could not be checked: {redact(printed.strip()[-200:]) or 'no answer'}")
     if answer.ok:
-        return Finding("source", True, "sends a picture")
+        return Finding("source", True, _describe(answer, recorder.programme))
     return Finding("source", False, redact(answer.error))
+
+
+def _describe(answer: ProbeAnswer, programme: int) -> str:
+    """What the source sends, and what of it the file will not have."""
+    text = "sends a picture"
+    if answer.tracks:
+        text = f"sends {', '.join(answer.tracks)}"
+    if answer.unrecorded:
+        text += f". Not recorded, because the file format cannot hold it: {', '.join(answer.unrecorded)}"
+    if len(answer.programmes) > 1 and not programme:
+        numbers = ", ".join(str(number) for number in answer.programmes)
+        text += f". It has several programmes ({numbers}); all of them are recorded in one file"
+    return text
 
 
 def _is_port_busy(booking: Booking, node: Node, now: datetime) -> bool:

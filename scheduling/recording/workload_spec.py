@@ -149,9 +149,17 @@ def config_of(booking: Booking, previous: Workload | None, source: Source) -> Ca
         min_free_bytes=settings.MIN_FREE_DISK_MB * MEGABYTE // 2,
         split_seconds=recorder.split_minutes * 60,
         split_offset_seconds=_house_offset_seconds(booking.starts_at),
+        programme=recorder.programme,
+        follows=_follows(booking),
         devices=(DECKLINK_DEVICE.format(recorder.address),) if is_card else (),
         secrets=tuple(words_to_redact(recorder.secrets)),
     )
+
+
+def _follows(booking: Booking) -> bool:
+    """Another booking of this recorder ends where this one begins: nothing may be lost at the border."""
+    others = Booking.objects.active().filter(recorder=booking.recorder, closes_at=booking.opens_at)
+    return others.exclude(pk=booking.pk).exists()
 
 
 def _house_offset_seconds(moment: datetime) -> int:

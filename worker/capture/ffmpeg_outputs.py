@@ -1,11 +1,20 @@
 """The ffmpeg arguments for encoding a recorded source and writing it to its outputs (ffmpeg's tee)."""
 
-from pathlib import Path
+from worker.capture.journal import Journal
+from worker.capture.splitting import INTERLEAVE, escape_tee, pattern_of, segment_output
+from worker.capture.tracks import kinds_kept
+from worker.wire.configuration import CaptureConfig, Source
+from worker.wire.parts_and_gaps import Part
 
-from worker.capture.splitting import escape_tee
-from worker.wire.configuration import CaptureConfig
+NEVER_SECONDS = "1000000000"
+NOWHERE = "/dev/null"
 
-COPY = ["-map", "0:v?", "-map", "0:a?", "-c", "copy"]
+
+def copying(source: Source, container: str, programme: int) -> list[str]:
+    """All tracks that the container can hold; of one programme, if it is chosen."""
+    chosen = f"p:{programme}:" if programme else ""
+    maps = [part for kind in kinds_kept(source, container) for part in ("-map", f"0:{chosen}{kind}?")]
+    return [*maps, "-c", "copy"]
 
 
 def encoding(config: CaptureConfig, *, is_split: bool) -> list[str]:
@@ -19,21 +28,29 @@ def encoding(config: CaptureConfig, *, is_split: bool) -> list[str]:
     return arguments
 
 
-def file_output(path: Path, container: str) -> str:
-    """A file that can be read while it grows."""
+def file_output(journal: Journal, part: Part, container: str) -> str:
+    """A file that can be read while it grows.
+
+    The tee passes the codec's tag of a transport stream on, which MP4 refuses; the segment muxer chooses the right one.
+    """
     if container == "fmp4":
-        options = "f=mp4:movflags=frag_keyframe+empty_moov+default_base_moof:flush_packets=1"
-    else:
-        options = "f=mpegts:flush_packets=1"
-    return f"[{options}]{escape_tee(str(path))}"
+        return segment_output(pattern_of(journal, part), part.number, container, {"segment_time": NEVER_SECONDS})
+    return f"[f=mpegts:flush_packets=1:{INTERLEAVE}]{escape_tee(str(journal.folder / part.file))}"
+
+
+def null_output(container: str, descriptor: int) -> str:
+    """The same muxer, whose file is thrown away. `descriptor` is /dev/null, opened for ffmpeg."""
+    if container == "fmp4":
+        return segment_output("/dev/fd/%d", descriptor, container, {"segment_time": NEVER_SECONDS})
+    return f"[f=mpegts]{NOWHERE}"
 
 
 def preview_output(port: int) -> str:
     """A failing preview does not affect the recording."""
-    return f"[f=mpegts:onfail=ignore]udp\\://127.0.0.1\\:{port}?pkt_size=1316"
+    return f"[f=mpegts:onfail=ignore:select=v,a:{INTERLEAVE}]udp\\://127.0.0.1\\:{port}?pkt_size=1316"
 
 
 def tee(output: str, preview_port: int | None) -> list[str]:
     """Write the recording, and send the preview if there is one."""
     outputs = [output] if preview_port is None else [output, preview_output(preview_port)]
-    return ["-f", "tee", "|".join(outputs)]
+    return ["-max_interleave_delta", INTERLEAVE.partition("=")[2], "-f", "tee", "|".join(outputs)]

@@ -112,10 +112,12 @@ class Journal:
         if not self.has_bytes_in(number):
             (self.folder / self.file_of(number)).unlink(missing_ok=True)
 
-    def cut(self, part: Part, frames: int, seconds: float, number: int, *, reason: str) -> Part:
-        """Continue in the reserved file of that number, with the next frame."""
+    def cut(
+        self, part: Part, frames: int, seconds: float, number: int, *, reason: str, age_seconds: float | None = None
+    ) -> Part:
+        """Continue in the reserved file of that number, with the next frame, which arrived `age_seconds` ago."""
         with self._measuring:
-            self._measure(part, frames, seconds)
+            self._measure(part, frames, seconds, age_seconds)
             at = part.last_frame_at or now_in_milliseconds()
             part.ended_at, part.end_reason = at, reason
             following = Part(number=number, file=self.file_of(number), started_at=at, first_frame_at=at)
@@ -153,8 +155,17 @@ class Journal:
         self.silences.append(gap_between(to_milliseconds(lost_at), to_milliseconds(back_at), NO_SIGNAL))
         self.save()
 
-    def measure(self, part: Part, frames: int, seconds: float, age_seconds: float | None = None) -> None:
+    def measure(
+        self,
+        part: Part,
+        frames: int,
+        seconds: float,
+        age_seconds: float | None = None,
+        last_age_seconds: float | None = None,
+    ) -> None:
         """Update the length of a part, and the time of its first frame, which becomes more precise with time.
+
+        `last_age_seconds` is the time since its last frame, if that does not follow from its length.
 
         The main loop and /status call this on different threads. The lock keeps an old size from overwriting a new one.
         """
@@ -163,13 +174,16 @@ class Journal:
                 return
             if age_seconds is not None and part.first_frame_at:
                 self._place(part, clock.moment() - timedelta(seconds=age_seconds))
-            self._measure(part, frames, seconds)
+            self._measure(part, frames, seconds, last_age_seconds)
 
-    def _measure(self, part: Part, frames: int, seconds: float) -> None:
+    def _measure(self, part: Part, frames: int, seconds: float, last_age_seconds: float | None = None) -> None:
         part.frames, part.seconds = frames, round(seconds, 3)
         if part.first_frame_at:
             # ffmpeg may have read ahead: a frame cannot have been recorded later than now.
-            last = min(part.first_frame_at + timedelta(seconds=seconds), clock.moment())
+            now = clock.moment()
+            last = min(part.first_frame_at + timedelta(seconds=seconds), now)
+            if last_age_seconds is not None:
+                last = max(part.first_frame_at, now - timedelta(seconds=last_age_seconds))
             part.last_frame_at = to_milliseconds(last)
         try:
             part.bytes = (self.folder / part.file).stat().st_size

@@ -10,11 +10,14 @@ import threading
 import time
 from datetime import datetime, timedelta
 
-from worker.capture.ffmpeg_outputs import COPY, encoding, file_output, tee
+from worker.capture.borders import lead_seconds, retry_seconds
+from worker.capture.ffmpeg_outputs import copying, encoding, file_output, tee
 from worker.capture.folders import Folders
+from worker.capture.inputs import build_capture_input
 from worker.capture.journal import Journal, now_in_milliseconds
 from worker.capture.picture_loss import PictureLoss
 from worker.capture.reasons import (
+    CHANGED,
     DIED,
     DISK_FULL,
     ENDED,
@@ -27,11 +30,12 @@ from worker.capture.reasons import (
     WORDS,
 )
 from worker.capture.splitting import Splitter, Take
+from worker.capture.status import status_of
 from worker.media.disk_space import free_bytes
-from worker.media.ffmpeg import Binary, Ffmpeg, list_decklinks, warm_up
+from worker.media.ffmpeg import REPORT_SECONDS, Binary, Ffmpeg, list_decklinks, warm_up
 from worker.media.preview import Preview
 from worker.media.refusals import refusal_in
-from worker.media.sources import build_input, is_listener, nth_decklink
+from worker.media.sources import is_listener, nth_decklink
 from worker.process.config_line import ConfigError
 from worker.process.redaction import redact
 from worker.process.station_clock import clock
@@ -42,10 +46,11 @@ from worker.wire.status import CaptureStatus
 
 LOOK_SECONDS = 0.25
 STALL_SECONDS = 15.0
-RETRY_SECONDS = (0.3, 0.5, 1.0, 2.0)
 NO_SIGNAL_SECONDS = 3.0
-# ffmpeg usually needs this long until its first frame, so it is started this much before the beginning.
-BEGIN_LEAD_SECONDS = 0.5
+# The source sends its picture as another track: ffmpeg does not record it, a new one does.
+CHANGED_SECONDS = 0.8
+# Nothing gets lost on the way from these sources; it may come late.
+WHOLE = ("hls", "rtmp", "rtsp")
 WARM_UP_SECONDS = 2.0
 
 
@@ -66,8 +71,8 @@ class Capture:
         self.known_parts = 0
         self._first_part = config.first_part
         self._stop = threading.Event()
-        self._loss = PictureLoss(self.journal)
-        self._looked_at = time.monotonic()
+        self._loss = PictureLoss(self.journal, is_whole=config.source.type in WHOLE)
+        self.looked_at = time.monotonic()
 
     def ask_to_stop(self) -> None:
         self._stop.set()
@@ -94,8 +99,8 @@ class Capture:
             failures = 0 if had_frames else failures + 1
             if not had_frames:
                 self.state = "no_signal"
-            self._looked_at = time.monotonic()
-            self._stop.wait(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+            self.looked_at = time.monotonic()
+            self._stop.wait(retry_seconds(self.config, failures, has_parts=bool(self.journal.parts)))
             reason = self._reason_to_end()
         self.state = "done"
         if preview:
@@ -105,10 +110,11 @@ class Capture:
     def _wait_for_beginning(self) -> None:
         """Wait for the window to open. The source is not opened before."""
         begins_at = self.config.begins_at
+        lead = lead_seconds(self.config)
         if begins_at is not None and (begins_at - clock.moment()).total_seconds() > WARM_UP_SECONDS:
             warm_up(self.binary)
         while begins_at is not None and not self._reason_to_end():
-            left = (begins_at - clock.moment()).total_seconds() - BEGIN_LEAD_SECONDS
+            left = (begins_at - clock.moment()).total_seconds() - lead
             if left <= 0:
                 return
             self.state = "waiting"
@@ -118,42 +124,16 @@ class Capture:
         """The answer to GET /status. A caller that knows the first parts asks only for later ones: a split recording of
         a week has thousands."""
         self.known_parts = max(self.known_parts, parts_after)
-        take = self.take
-        if take and take.ffmpeg.has_content:
-            take.measure(self.journal)
-        journal = self.journal.contents()
-        idle = take.ffmpeg.picture_idle_seconds() if take else None
-        return CaptureStatus(
-            owner=self.control.owner,
-            generation=self.control.generation,
-            state=self.state,
-            signal=self._has_signal(),
-            frames=sum(part.frames for part in journal.parts),
-            bytes=sum(part.bytes for part in journal.parts),
-            seconds=round(sum(part.seconds for part in journal.parts), 3),
-            last_frame_age_seconds=round(idle, 2) if idle is not None else None,
-            first_frame_at=next((part.first_frame_at for part in journal.parts if part.first_frame_at), None),
-            first_byte_at=self.first_byte_at,
-            started_at=self.started_at,
-            ends_at=self.ends_at,
-            folder=self.config.folder,
-            loop_age_seconds=round(time.monotonic() - self._looked_at, 1) if self.state != "done" else 0.0,
-            restarts=self.restarts,
-            error=self.error,
-            free_bytes=free_bytes(self.journal.folder),
-            parts=tuple(part for part in journal.parts if part.number > parts_after),
-            gaps=journal.gaps,
-            clock=clock.reading(),
-        )
+        return status_of(self, parts_after)
 
-    def _has_signal(self) -> bool:
+    def has_signal(self) -> bool:
         take = self.take
         return bool(take and take.ffmpeg.has_content and take.ffmpeg.picture_idle_seconds() < NO_SIGNAL_SECONDS)
 
     def _record_part(self, preview: Preview | None) -> tuple[str, bool]:
         """Run one ffmpeg from start to end; return why it ended and whether it got a picture."""
         try:
-            feed = build_input(
+            feed = build_capture_input(
                 self.config.source,
                 can_look_up_names=not self.binary.is_static,
                 device_name=lambda index: nth_decklink(list_decklinks(self.binary), index),
@@ -162,13 +142,22 @@ class Capture:
             self.error = redact(str(error), *self.config.secrets)
             return SOURCE_LOST, False
         part, splitter = self._begin_part()
-        arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", "0.25"]
-        path = self.journal.folder / part.file
-        output = splitter.slave(part, self.config.container) if splitter else file_output(path, self.config.container)
-        codec = encoding(self.config, is_split=splitter is not None) if feed.is_raw else COPY
+        arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", str(REPORT_SECONDS)]
+        container = self.config.container
+        output = splitter.slave(part, container) if splitter else file_output(self.journal, part, container)
+        codec = copying(self.config.source, container, self.config.programme)
+        if feed.is_raw:
+            codec = encoding(self.config, is_split=splitter is not None)
         arguments += [*feed.arguments, *codec, *tee(output, preview.port if preview else None)]
-        fds = (splitter.descriptor,) if splitter else ()
-        ffmpeg = Ffmpeg(self.binary, arguments, feed.stdin, self.config.secrets, is_copy=not feed.is_raw, pass_fds=fds)
+        ffmpeg = Ffmpeg(
+            self.binary,
+            arguments,
+            feed.stdin,
+            self.config.secrets,
+            is_copy=not feed.is_raw,
+            pass_fds=(splitter.descriptor,) if splitter else (),
+            feeder=feed.feeder,
+        )
         self.take = Take(part, ffmpeg)
         if splitter:
             splitter.close()
@@ -246,12 +235,13 @@ class Capture:
                 return SOURCE_LOST if ffmpeg.process.returncode in {0, 1} or not part.first_frame_at else DIED
             if ffmpeg.idle_seconds() > STALL_SECONDS and (part.first_frame_at or not is_listener(self.config.source)):
                 return STALLED
+            if ffmpeg.progress.has_new_track and ffmpeg.picture_idle_seconds() > CHANGED_SECONDS:
+                return CHANGED
+            self._loss.note_outages(part, ffmpeg)
             if part.first_frame_at:
                 self._note_signal(ffmpeg, part)
-            elif refusal := refusal_in(ffmpeg.progress.lines, self.config.source.type):
-                self.state, self.error = "no_signal", refusal
-            elif ffmpeg.idle_seconds() > NO_SIGNAL_SECONDS:
-                self.state = "no_signal"
+            else:
+                self._note_waiting(ffmpeg)
             if time.monotonic() - saved_at > 2:
                 saved_at = time.monotonic()
                 take.measure(self.journal)
@@ -259,13 +249,20 @@ class Capture:
             if part.first_frame_at:
                 self._keep_preview(preview)  # not before: at the start the recording needs the processor
 
+    def _note_waiting(self, ffmpeg: Ffmpeg) -> None:
+        """There is no picture yet: say so, and why, if the other side refuses us."""
+        if refusal := refusal_in(ffmpeg.progress.lines, self.config.source.type):
+            self.state, self.error = "no_signal", refusal
+        elif ffmpeg.idle_seconds() > NO_SIGNAL_SECONDS:
+            self.state = "no_signal"
+
     def _note_signal(self, ffmpeg: Ffmpeg, part: Part) -> None:
         """Follow whether there is a picture within a running part."""
         idle = ffmpeg.picture_idle_seconds()
         if idle >= NO_SIGNAL_SECONDS:
             self.state = "no_signal"
             self.error = WORDS[NO_PICTURE]
-            self._loss.note_lost(idle)
+            self._loss.note_lost(ffmpeg)
             return
         self.state = "recording"
         if self._loss.note_back(part, idle):
@@ -285,7 +282,7 @@ class Capture:
             print(f"The preview could not be started. error={error}", flush=True)
 
     def _reason_to_end(self) -> str:
-        self._looked_at = time.monotonic()
+        self.looked_at = time.monotonic()
         if self._stop.is_set():
             return STOPPED
         if self._seconds_left() <= 0:

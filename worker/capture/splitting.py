@@ -17,6 +17,8 @@ from worker.process.station_clock import clock
 from worker.wire.parts_and_gaps import Part
 
 SPLIT = "split"
+# Otherwise a track that is mostly silent (subtitles, cues) holds back all others for up to 10 s.
+INTERLEAVE = "max_interleave_delta=1000000"
 MUXERS = {
     "mpegts": ("mpegts", ""),
     "fmp4": ("mp4", "movflags=frag_keyframe+empty_moov+default_base_moof"),
@@ -40,6 +42,7 @@ class Take:
             max(0, ffmpeg.progress.frames - self.frames_before),
             max(0.0, ffmpeg.picture_seconds() - self.seconds_before),
             None if self.seconds_before else age,  # after a split the start is known: the end of the part before
+            ffmpeg.last_frame_age_seconds() if ffmpeg.progress.outages else None,
         )
 
 
@@ -58,24 +61,15 @@ class Splitter:
 
     def slave(self, part: Part, container: str) -> str:
         """The output for ffmpeg's tee: this part and the parts after it."""
-        muxer, more = MUXERS[container]
         options = {
-            "f": "segment",
             "segment_time": str(self.every_seconds),
             "segment_atclocktime": "1",
             "segment_clocktime_offset": f"{self._clock_offset():.3f}",
-            "segment_format": muxer,
-            "segment_format_options": ":".join(filter(None, [more, "flush_packets=1"])),
             "segment_list": f"pipe:{self.descriptor}",
             "segment_list_type": "csv",
-            "segment_start_number": str(part.number),
             "reset_timestamps": "1",
         }
-        # Unescaped twice: as one of the tee's outputs, and as one of its options.
-        words = ":".join(f"{name}={escape_tee(escape_tee(value))}" for name, value in options.items())
-        path = str(self.journal.folder / self.journal.file_of(part.number)).replace("%", "%%")
-        plain, pattern = f"-{part.number:03d}{self.journal.suffix}", f"-%03d{self.journal.suffix}"
-        return f"[{words}]{escape_tee(path.removesuffix(plain) + pattern)}"
+        return segment_output(pattern_of(self.journal, part), part.number, container, options)
 
     def _clock_offset(self) -> float:
         """How far house time is ahead of the machine's clock, by which ffmpeg splits."""
@@ -115,8 +109,14 @@ class Splitter:
         after = progress.out_seconds - end_seconds  # negative if the last progress is older than the split
         seconds = max(take.seconds_before, ffmpeg.picture_seconds() - after)
         frames = max(take.frames_before, progress.frames - round(after * (progress.fps or 25.0)))
+        age = ffmpeg.last_frame_age_seconds()
         part = self.journal.cut(
-            take.part, frames - take.frames_before, seconds - take.seconds_before, self._next, reason=SPLIT
+            take.part,
+            frames - take.frames_before,
+            seconds - take.seconds_before,
+            self._next,
+            reason=SPLIT,
+            age_seconds=age + after if progress.outages and age is not None else None,
         )
         self._next, self._is_held = self._next + 1, False
         self._hold()
@@ -136,6 +136,27 @@ class Splitter:
             for line in lines:
                 with contextlib.suppress(ValueError, IndexError):
                     self._ends.append(float(line.rsplit(",", 1)[1]))
+
+
+def pattern_of(journal: Journal, part: Part) -> str:
+    """The path of this part and those after it, as a pattern for ffmpeg."""
+    path = str(journal.folder / journal.file_of(part.number)).replace("%", "%%")
+    return path.removesuffix(f"-{part.number:03d}{journal.suffix}") + f"-%03d{journal.suffix}"
+
+
+def segment_output(pattern: str, number: int, container: str, options: dict[str, str]) -> str:
+    """The output for ffmpeg's tee that writes the file of this number, and further ones if the options say when."""
+    muxer, more = MUXERS[container]
+    options = {
+        "f": "segment",
+        **options,
+        "segment_format": muxer,
+        "segment_format_options": ":".join(filter(None, [more, "flush_packets=1", INTERLEAVE])),
+        "segment_start_number": str(number),
+    }
+    # Unescaped twice: as one of the tee's outputs, and as one of its options.
+    words = ":".join(f"{name}={escape_tee(escape_tee(value))}" for name, value in options.items())
+    return f"[{words}:{INTERLEAVE}]{escape_tee(pattern)}"
 
 
 def escape_tee(text: str) -> str:

@@ -9,22 +9,33 @@ import signal
 import subprocess
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
+from worker.media.progress import Outage, Progress
+from worker.media.sources import Feeder
 from worker.process.parent_death import die_with
 from worker.process.redaction import redact
 
 KILL_SECONDS = 5.0
+# How often ffmpeg reports. Between two reports ffmpeg 7.0 does not notice that it shall end.
+REPORT_SECONDS = 0.1
+# ffmpeg does not notice SIGTERM while it waits for data. A second one interrupts the waiting, but also the writing of
+# what it holds back: it is sent only if the source is silent, or if ffmpeg has not ended after a while.
+SILENT_SECONDS = 0.8
+ASK_AGAIN_SECONDS = (0.2, 2.0)
+# Shorter ones cannot be told from a busy machine.
+OUTAGE_SECONDS = 1.0
+DESCRIBED_LINES = 500
 # After this much sound without a video stream, the source has no picture.
 SOUND_SECONDS = 1.0
 _PREFIX = re.compile(r"^\[[^\]]+ @ 0x[0-9a-f]+\] ")
 _CHATTER = re.compile(
     r"^ffmpeg stats|pipe:0|^Exiting normally|^\s|^Input #|^Output #|^Stream mapping|^Press \[q\]"
-    r"|Error opening input|Impossible to open"
+    r"|Error opening input|Impossible to open|hls protocol is discouraged"
 )
 _FPS = re.compile(r"Stream #\S+.*Video:.*?([\d.]+) fps")
+_NEW_TRACK = re.compile(r"New (video|audio) stream ")
 _VIDEO = re.compile(r"Stream #\S+.*Video:")
 # A card whose cable is pulled sends its own bars. Only its messages say so.
 _CARD_LOST, _CARD_BACK = "No input signal detected", "Input returned"
@@ -76,25 +87,6 @@ def words_of(said: Iterable[str], count: int = 2) -> str:
     return "; ".join(words[-count:])
 
 
-@dataclass
-class Progress:
-    """ffmpeg's latest progress."""
-
-    frames: int = 0
-    out_seconds: float = 0.0
-    changed_at: float | None = None  # monotonic; None until the first frame
-    # The same for the picture only, if frames are counted: continuing sound is not a picture.
-    picture_at: float | None = None
-    card_lost_at: float | None = None
-    fps: float | None = None
-    has_video: bool = False
-    # When the stream's time was zero (monotonic). Progress arrives late, so the earliest value is the best.
-    zero_at: float = math.inf
-    # How much earlier the sound began than the picture: a copied picture waits for its first key frame.
-    lead_seconds: float = math.inf
-    lines: deque[str] = field(default_factory=lambda: deque(maxlen=40))
-
-
 class Ffmpeg:
     """One running ffmpeg. Create it on the main thread: the kernel ends it when that thread ends."""
 
@@ -108,31 +100,34 @@ class Ffmpeg:
         *,
         is_copy: bool = False,
         pass_fds: tuple[int, ...] = (),
-        hears: Callable[[str], bool] = lambda line: False,
+        feeder: Feeder | None = None,
     ) -> None:
-        """`hears` is called with each message, and returns True if it needs no further attention."""
         self.progress = Progress()
-        self._hears = hears
         self._secrets = secrets
+        self._feeder = feeder
+        self._is_ending = False
         self._nice = nice
         self._is_copy = is_copy
         self._parent = os.getpid()
         self.spawned_at = time.monotonic()
         self.process = subprocess.Popen(
-            # No -nostdin: with it, ffmpeg 7.0 handles SIGTERM only while it waits for a network source.
+            # No -nostdin, and no input whose name begins with "pipe:": with them, ffmpeg 7.0 ignores the first SIGTERM.
             [binary.path, "-hide_banner", "-nostats", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=binary.environment(),
             preexec_fn=self._in_child,
-            pass_fds=pass_fds,
+            pass_fds=(*pass_fds, feeder.descriptor) if feeder else pass_fds,
         )
         self._threads = [
             threading.Thread(target=self._feed, args=[stdin], daemon=True),
             threading.Thread(target=self._read_progress, daemon=True),
             threading.Thread(target=self._read_messages, daemon=True),
         ]
+        if feeder:
+            os.close(feeder.descriptor)
+            self._threads.append(threading.Thread(target=feeder.run, daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -146,23 +141,38 @@ class Ffmpeg:
         return self.process.poll() is None
 
     def ask_to_end(self) -> None:
+        self._is_ending = True
         if self.is_running:
             self.process.send_signal(signal.SIGTERM)
 
     def end(self, grace_seconds: float = 5.0) -> int:
         """Ask ffmpeg to finish its file, and kill it after the grace time. Returns the exit code."""
+        is_silent = self.idle_seconds() > SILENT_SECONDS
         self.ask_to_end()
         try:
+            if self._is_copy and grace_seconds:
+                self._ask_again(ASK_AGAIN_SECONDS[0 if is_silent or self._feeder else 1])
             self.process.wait(grace_seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             # Stuck in the kernel: leave it, and continue recording.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(KILL_SECONDS)
+        if self._feeder:
+            self._feeder.stop()
         for thread in self._threads:
             thread.join(timeout=2)
         code = self.process.poll()
         return -signal.SIGKILL if code is None else code
+
+    def _ask_again(self, after_seconds: float) -> None:
+        try:
+            self.process.wait(after_seconds)
+        except subprocess.TimeoutExpired:
+            if self._feeder:
+                self._feeder.stop()
+            else:
+                self.process.send_signal(signal.SIGTERM)
 
     def idle_seconds(self) -> float:
         """Seconds since the last progress, or since the start if there was none."""
@@ -219,9 +229,30 @@ class Ffmpeg:
         began = progress.zero_at + (0.0 if math.isinf(progress.lead_seconds) else progress.lead_seconds)
         return max(0.0, time.monotonic() - began)
 
+    def last_frame_age_seconds(self) -> float | None:
+        """Seconds since the last frame; None before the first one."""
+        progress = self.progress
+        if progress.changed_at is None or math.isinf(progress.zero_at):
+            return None
+        last = min(progress.changed_at, progress.zero_at + progress.out_seconds + progress.slipped_seconds)
+        return max(0.0, time.monotonic() - last)
+
+    def _note_outage(self, seconds: float) -> None:
+        """Something arrived again: what was missed? A sender that starts again may be at any time of its own."""
+        progress, now = self.progress, time.monotonic()
+        if not self._is_copy or self._is_ending:  # what ffmpeg held back does not arrive now
+            return
+        if progress.changed_at is None or now - progress.changed_at < OUTAGE_SECONDS:
+            return
+        slipped = max(0.0, now - (progress.zero_at + seconds + progress.slipped_seconds))
+        progress.slipped_seconds += slipped
+        progress.outages.append(Outage(progress.changed_at, now, slipped))
+
     def _note(self, frames: int, seconds: float) -> None:
         progress = self.progress
-        if seconds:
+        if seconds > progress.out_seconds:
+            self._note_outage(seconds)
+        if seconds and not progress.outages:
             progress.zero_at = max(self.spawned_at, min(progress.zero_at, time.monotonic() - seconds))
         if frames and progress.fps and self._is_copy:
             progress.lead_seconds = min(progress.lead_seconds, max(0.0, seconds - frames / progress.fps))
@@ -237,16 +268,20 @@ class Ffmpeg:
         assert self.process.stderr is not None
         with self.process.stderr as said:
             for raw in said:
-                line = raw.decode(errors="replace").rstrip()
-                if not self._hears(line):
-                    self._hear(line)
+                self._hear(raw.decode(errors="replace").rstrip())
 
     def _hear(self, said: str) -> None:
         progress, found = self.progress, _FPS.search(said)
+        if said.startswith(("Input #", "Output #", "Stream mapping")):
+            progress.is_describing = said.startswith("Input #")
+        elif progress.is_describing and len(progress.described) < DESCRIBED_LINES:
+            progress.described.append(said)
         if found and progress.fps is None:
             progress.fps = float(found.group(1))
         if _VIDEO.search(said):
             progress.has_video = True
+        elif _NEW_TRACK.search(said):
+            progress.has_new_track = True
         elif _CARD_LOST in said:
             progress.card_lost_at = progress.card_lost_at or time.monotonic()
         elif _CARD_BACK in said:

@@ -13,7 +13,7 @@ import pytest
 from testing.capturing import capture
 from testing.waiting import wait_until
 from worker.capture import probe
-from worker.wire.configuration import Source
+from worker.wire.configuration import ProbeConfig, Source
 
 pytestmark = pytest.mark.paced
 
@@ -140,4 +140,4 @@ def test_the_pre_flight_check_tells_bars_from_a_picture(
     """R-20."""
     monkeypatch.setenv("AIRLOCK_FFMPEG", str(pretended.path))
     pretended.send(mode)
-    assert probe.look(Source(type="decklink", url="0"), (), 4.0) == words
+    assert probe.look(ProbeConfig(Source(type="decklink", url="0"), 4.0), []) == words

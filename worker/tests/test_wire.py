@@ -253,9 +253,23 @@ def test_gaps_are_found_between_parts_and_inside_parts() -> None:
     silence = Gap(NOW + timedelta(seconds=3), NOW + timedelta(seconds=5), 2.0, NO_SIGNAL)
     between = Gap(NOW, NOW, 9.0, "stalled")  # an earlier result; it is computed again from the parts
     parts = [made_part(1, 0, 10, ""), made_part(2, 10.1, 20), Part(3, "x-003.ts"), made_part(4, 25, 30)]
-    found = find_gaps(parts, [silence, replace(silence, seconds=2.5), between])
+    longer = replace(silence, to_at=NOW + timedelta(seconds=5.5), seconds=2.5)
+    found = find_gaps(parts, [silence, longer, between])
     assert [(gap.seconds, gap.reason) for gap in found] == [(2.5, "no_signal"), (5.0, "stopped")]
     assert find_gaps([made_part(1, 0, 10, ""), made_part(2, 12, 20)], [])[0].reason == "worker_died"
+
+
+def test_gaps_that_overlap_count_once() -> None:
+    """R-15: no picture from 8 s on, another silence inside it, and ffmpeg was replaced from 10 s to 14 s."""
+
+    def silent(first: float, last: float) -> Gap:
+        return Gap(NOW + timedelta(seconds=first), NOW + timedelta(seconds=last), last - first, NO_SIGNAL)
+
+    parts = [made_part(1, 0, 10, "stalled"), made_part(2, 14, 30), made_part(3, 28, 31)]
+    found = find_gaps(parts, [silent(8, 13), silent(7, 9), silent(20, 22), silent(21, 21.5)])
+    assert [(gap.seconds, gap.reason) for gap in found] == [(3.0, "no_signal"), (4.0, "stalled"), (2.0, "no_signal")]
+    assert find_gaps(parts, found) == found
+    assert missing_seconds(parts, found, NOW, NOW + timedelta(seconds=31)) == 9.0
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), max_size=5), st.floats(0, 100))

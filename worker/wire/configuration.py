@@ -88,6 +88,8 @@ class CaptureConfig:
     min_free_bytes: int = 64 * MEGABYTE
     split_seconds: int = 0  # 0: one file
     split_offset_seconds: int = 0  # how far house time is ahead of UTC
+    programme: int = 0  # its number in the transport stream; 0: all
+    follows: bool = False  # another recording of this source ends when this one begins
     devices: tuple[str, ...] = ()
     secrets: tuple[str, ...] = field(default=(), repr=False, metadata=codec.SECRET)
 
@@ -129,17 +131,24 @@ class PlayoutConfig:
 
 @dataclass(frozen=True)
 class ProbeConfig:
-    """Read a source for a few seconds and report whether it sends a picture."""
+    """Read a source for a few seconds, as a recording does, and report whether it sends a picture."""
 
     source: Source
     seconds: float = 8.0
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    container: str = "mpegts"
+    programme: int = 0
 
 
 @dataclass(frozen=True)
 class ProbeAnswer:
+    """`unrecorded` names the tracks that the container cannot hold; `programmes` are those of the source."""
+
     ok: bool
     error: str = ""
+    tracks: tuple[str, ...] = ()
+    unrecorded: tuple[str, ...] = ()
+    programmes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ NO_SIGNAL = "no_signal"
 WORKER_DIED = "worker_died"
 LATE, EARLY = "late_start", "early_end"
 EDGES = (LATE, EARLY)
+Span = tuple[datetime, datetime]
 
 
 @dataclass
@@ -62,16 +63,45 @@ def gap_between(from_at: datetime, to_at: datetime, reason: str) -> Gap:
 
 
 def find_gaps(parts: Iterable[Part], known: Iterable[Gap]) -> list[Gap]:
-    """The gaps between the parts and the `known` gaps inside parts (no signal), in order of time."""
+    """The gaps between the parts and the `known` gaps inside parts (no signal), in order of time. None overlap."""
     # The same gap may be reported twice, the second time with its final length.
     inside = {gap.from_at: gap for gap in known if gap.reason == NO_SIGNAL}
-    gaps = list(inside.values())
-    framed = [(part.first_frame_at, part.last_frame_at, part) for part in parts]
-    spans = [(first, last, part) for first, last, part in framed if first is not None and last is not None]
-    for (_, lost_at, before), (back_at, _, _) in itertools.pairwise(spans):
+    between: list[Gap] = []
+    for (_, lost_at, before), (back_at, _, _) in itertools.pairwise(_spans(parts)):
         if (back_at - lost_at).total_seconds() >= MIN_GAP_SECONDS:
-            gaps.append(gap_between(lost_at, back_at, before.end_reason or WORKER_DIED))
-    return sorted(gaps, key=lambda gap: gap.from_at)
+            between.append(gap_between(lost_at, back_at, before.end_reason or WORKER_DIED))
+    silent = _without([(gap.from_at, gap.to_at) for gap in inside.values()], _pairs(between))
+    silences = [gap_between(begin, end, NO_SIGNAL) for begin, end in silent]
+    return sorted([*between, *silences], key=lambda gap: gap.from_at)
+
+
+def _spans(parts: Iterable[Part]) -> list[tuple[datetime, datetime, Part]]:
+    framed = [(part.first_frame_at, part.last_frame_at, part) for part in parts]
+    return [(first, last, part) for first, last, part in framed if first is not None and last is not None]
+
+
+def _pairs(gaps: Iterable[Gap]) -> list[Span]:
+    return [(gap.from_at, gap.to_at) for gap in gaps]
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Spans that overlap or touch become one."""
+    found: list[Span] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        elif end > begin:
+            found.append((begin, end))
+    return found
+
+
+def _without(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
+    """What is left of the spans."""
+    left = _joined(spans)
+    for begin, end in _joined(removed):
+        pieces = [((first, min(last, begin)), (max(first, end), last)) for first, last in left]
+        left = [piece for pair in pieces for piece in pair if piece[0] < piece[1]]
+    return left
 
 
 def with_edges(
@@ -95,10 +125,11 @@ def with_edges(
 
 def missing_seconds(parts: Sequence[Part], gaps: Iterable[Gap], wanted_from: datetime, wanted_until: datetime) -> float:
     """How many seconds of the window are in no part."""
-    held = 0.0
-    for part in parts:
-        if part.first_frame_at is not None and part.last_frame_at is not None:
-            first, last = max(part.first_frame_at, wanted_from), min(part.last_frame_at, wanted_until)
-            held += max(0.0, (last - first).total_seconds())
-    held -= sum(gap.seconds for gap in gaps if gap.reason == NO_SIGNAL)
+    recorded = [
+        (max(first, wanted_from), min(last, wanted_until))
+        for first, last, _ in _spans(parts)
+        if first < wanted_until and last > wanted_from
+    ]
+    silent = [(gap.from_at, gap.to_at) for gap in gaps if gap.reason == NO_SIGNAL]
+    held = sum((end - begin).total_seconds() for begin, end in _without(recorded, silent))
     return max(0.0, max(0.0, (wanted_until - wanted_from).total_seconds()) - held)

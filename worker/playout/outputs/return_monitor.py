@@ -7,9 +7,10 @@ import math
 import re
 import time
 from collections import deque
+from collections.abc import Callable
 
 from worker.media.ffmpeg import Binary, Ffmpeg
-from worker.media.sources import build_input
+from worker.media.sources import Input, build_input
 from worker.playout.outputs.supervised import Tended
 from worker.wire.configuration import Source
 from worker.wire.status import ReturnStatus
@@ -33,6 +34,18 @@ LOUDNESS_VALUES, ENOUGH_VALUES, GATE_LUFS = 300, 100, -50.0
 _BEGINS = re.compile(r"lavfi\.(black)_start=|(freeze)_start:|(silence)_start:")
 _ENDS = re.compile(r"lavfi\.(black)_end=|(freeze)_end:|(silence)_end:")
 _LOUDNESS = re.compile(r"lavfi\.r128\.M=(-?[\d.]+)")
+
+
+class _Measuring(Ffmpeg):
+    """Passes its messages on to `hears`, which returns True for a measurement."""
+
+    def __init__(self, hears: Callable[[str], bool], binary: Binary, arguments: list[str], given: Input, *secrets: str):
+        self._hears = hears
+        super().__init__(binary, arguments, given.stdin, secrets, nice=10)
+
+    def _hear(self, said: str) -> None:
+        if not self._hears(said):
+            super()._hear(said)
 
 
 class ReturnMonitor(Tended):
@@ -103,7 +116,7 @@ class ReturnMonitor(Tended):
             "null",
             "-",
         ]
-        self._process = Ffmpeg(self.binary, arguments, given.stdin, self._secrets, nice=10, hears=self._hear)
+        self._process = _Measuring(self._hear, self.binary, arguments, given, *self._secrets)
 
     def _forget(self) -> None:
         self._since.clear()
