@@ -91,13 +91,16 @@ class BookingFacts:
     @display(description="Gaps")
     def gaps_shown(self, obj: Booking) -> SafeString | str:
         return _listed(
-            f"{gap.from_at.isoformat()} to {gap.to_at.isoformat()}: {gap.seconds:.1f} s, {gap.reason}"
+            f"{house_time(gap.from_at)} to {house_time(gap.to_at)}: {gap.seconds:.1f} s, {gap.reason}"
             for gap in obj.read_gaps()
         )
 
     @display(description="Errors")
     def errors_shown(self, obj: Booking) -> SafeString | str:
-        return _listed(f"attempt {each['attempt']}, {each['at']}: {each['error']}" for each in obj.errors[-20:])
+        return _listed(
+            f"attempt {each['attempt']}, {house_time(datetime.fromisoformat(each['at']))}: {each['error']}"
+            for each in obj.errors[-20:]
+        )
 
 
 def _against(moment: datetime, opens_at: datetime) -> str:
