@@ -81,6 +81,8 @@ def windows_between(rule: Rule, start: datetime, end: datetime) -> list[Occurren
 
 
 def _resolved(rule: Rule, from_local: datetime) -> Iterator[Occurrence]:
+    if rule.length <= timedelta(0):
+        return  # a form that is not saved yet may ask: without this, every day until the year 9999 is tried
     zone = zone_of(rule.zone)
     previous: datetime | None = None
     for local in _local_starts(rule, from_local):
