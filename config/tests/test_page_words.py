@@ -1,7 +1,7 @@
 """What the pages say: names instead of IDs, words instead of stored values, house time, and errors with a way out."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from assets.models import Asset
+from jobs.models import Run
 from jobs.runs.queue import run_by_hand
 from playout.models import Channel
+from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder
-from scheduling.recording.controls import start_now
 from station import audit
 from station.alerts import raise_alert
 from station.models import Alert, AuditEntry
@@ -112,12 +114,10 @@ def test_an_audit_entry_of_a_deleted_object_keeps_its_name(client: Client, recor
 
 
 def test_errors_and_gaps_of_a_booking_are_in_house_time(client: Client, recorder: Recorder) -> None:
-    outcome = start_now(recorder, by="anna")
-    booking = Booking.objects.get()
+    booking = book(recorder, NOW, NOW + timedelta(hours=1), now=NOW, by="anna")
     gap = {"from_at": "2026-07-01T18:00:00+00:00", "to_at": "2026-07-01T18:00:05+00:00", "seconds": 5, "reason": "x"}
     errors = [{"at": "2026-07-01T18:00:00+00:00", "attempt": 1, "error": "no node"}]
     Booking.objects.update(gaps=[gap], errors=errors)
-    assert outcome is not None
 
     page = page_of(client, booking)
 
@@ -125,10 +125,19 @@ def test_errors_and_gaps_of_a_booking_are_in_house_time(client: Client, recorder
     assert "attempt 1, 2026-07-01 20:00:00 CEST: no node" in page
 
 
+def test_a_booking_links_the_asset_to_watch(client: Client, recorder: Recorder) -> None:
+    booking = book(recorder, NOW, NOW + timedelta(hours=1), now=NOW, by="anna")
+    title = "Cam 2026-07-01 20:00"
+    asset = Asset.objects.create(
+        title=title, project=recorder.project, origin="recording", booking=booking, created_at=NOW
+    )
+
+    address = reverse("admin:assets_asset_change", args=[asset.pk])
+    assert f'<a class="text-link" href="{address}">{title}</a>' in page_of(client, booking)
+
+
 def test_errors_of_a_run_are_in_house_time(client: Client) -> None:
     run_by_hand("runs.retention", by="anna")
-    from jobs.models import Run
-
     run = Run.objects.get()
     Run.objects.update(errors=[{"at": "2026-07-01T18:00:00+00:00", "attempt": 1, "code": "x", "text": "y"}])
     assert "Attempt 1, 2026-07-01 20:00:00 CEST" in page_of(client, run)

@@ -10,6 +10,8 @@ from unfold.decorators import display
 
 from scheduling.bookings import padding
 from scheduling.models import Booking
+from station.admin.subjects import link_to
+from station.audit import subject_of
 from station.badges import badge, lines, stamp, state_badge
 from station.clock import house_time, spoken
 
@@ -55,7 +57,11 @@ class BookingFacts:
 
     @display(description="Size", ordering="size_bytes")
     def size(self, obj: Booking) -> str:
-        return f"{obj.size_bytes / 1e6:.1f} MB, {obj.frames} frames" if obj.size_bytes else "–"
+        return f"{obj.size_bytes / 1e6:.1f} MB" if obj.size_bytes else "–"
+
+    @display(description="Frames")
+    def frames_shown(self, obj: Booking) -> str:
+        return str(obj.frames) if obj.size_bytes else "–"
 
     @display(description="Punctuality")
     def punctuality_shown(self, obj: Booking) -> SafeString | str:
@@ -76,6 +82,12 @@ class BookingFacts:
             return f"first check {house_time(obj.next_preflight_at)}" if obj.next_preflight_at else "–"
         rows = [f"{'✓' if each['is_good'] else '✗'} {each['name']}: {each['text']}" for each in obj.preflight]
         return lines([*rows, f"checked {house_time(obj.preflight_at)}" if obj.preflight_at else ""])
+
+    @display(description="Asset")
+    def asset_shown(self, obj: Booking) -> SafeString | str:
+        """Where to watch it. The library, above this app, makes one for each recording."""
+        asset = getattr(obj, "asset", None)
+        return link_to(subject_of(asset)) if asset else "–"
 
     @display(description="Outcome")
     def outcome_shown(self, obj: Booking) -> str:

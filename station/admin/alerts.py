@@ -93,6 +93,7 @@ class RouteForm(forms.ModelForm):
     class Meta:
         model = AlertRoute
         fields = ["name", "channel", "target", "signing_secret", "min_severity", "project", "is_active"]
+        labels = {"channel": "Send by", "target": "Send to", "min_severity": "Lowest severity"}
 
 
 @admin.register(AlertRoute)
