@@ -155,6 +155,13 @@ def test_a_list_leaves_out_filters_that_no_row_can_match(model: Any, client: Cli
         assert client.get(f"{address}?{query}").status_code in {200, 302, 400}, query
 
 
+def test_a_search_field_with_something_that_is_no_object_is_refused_beside_the_field(client: Client) -> None:
+    for wrong in ("abc", "1.5", "\x00", "9" * 400, "-1"):
+        page = client.post(reverse("admin:playout_channel_add"), {"name": "One", "filler": wrong})
+        assert page.status_code == 200
+        assert page.context["adminform"].form.errors["filler"], wrong
+
+
 def test_error_pages_explain_and_lead_back(client: Client, settings: Any) -> None:
     """403, 404 and 500 look like Airlock, not like a bare server."""
     settings.DEBUG = False

@@ -25,6 +25,7 @@ from playout.lists.reservations import ListChange, ListClash, new_clashes
 from playout.models import Playlist, PlaylistItem
 from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, named
 from station.admin.buttons import Button, Operated
+from station.admin.widgets import Searched
 from station.clock import database_now
 from station.clock.lengths import SecondsField
 from station.rights import only_visible
@@ -56,7 +57,7 @@ class ItemFormSet(BaseInlineFormSet):
             raise ValidationError(refusals)
 
 
-class ItemInline(ProjectRights, TabularInline):
+class ItemInline(ProjectRights, Searched, TabularInline):
     model = PlaylistItem
     formset = ItemFormSet
     fields = ["kind", "asset", "source", "title", "in_seconds", "out_seconds", "length_seconds"]

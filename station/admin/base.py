@@ -16,6 +16,7 @@ from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 
 from station import audit
+from station.admin.widgets import Searched
 from station.badges import state_badge
 from station.models import Project
 from station.rights import only_visible, projects_with
@@ -110,7 +111,7 @@ class ForgivingList:
         return answer
 
 
-class StationAdmin(ForgivingList, Audited, ProjectRights, ModelAdmin):
+class StationAdmin(ForgivingList, Audited, ProjectRights, Searched, ModelAdmin):
     """The base of every admin page of Airlock."""
 
     list_fullwidth = True

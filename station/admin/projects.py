@@ -12,13 +12,14 @@ from unfold.decorators import display
 from station.admin.base import ReadOnlyAdmin, StationAdmin, VisibleFilter
 from station.admin.search import WordSearch
 from station.admin.subjects import link_to
+from station.admin.widgets import Searched
 from station.badges import lines, outcome_badge
 from station.models import AuditEntry, Membership, Project
 from station.models.audit import AUDIT_WORDS
 from station.rights import Role
 
 
-class MembershipInline(TabularInline):
+class MembershipInline(Searched, TabularInline):
     model = Membership
     extra = 0
     autocomplete_fields = ["user"]
