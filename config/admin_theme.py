@@ -22,6 +22,7 @@ UNFOLD = {
     "SITE_HEADER": "Airlock",
     "SITE_SUBHEADER": "Recording and playout",
     "SITE_SYMBOL": "sensors",
+    "SITE_URL": None,  # there is no other site to go back to
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("airlock/favicon.svg")},
     ],

@@ -80,7 +80,7 @@ def backfill_page(request: HttpRequest, pk: int) -> HttpResponse:
             form.add_error(None, str(refusal))
     context = {
         **admin.site.each_context(request),
-        "title": f"Fill in {job}",
+        "title": f"Missing runs of {job}",
         "job": job,
         "form": form,
         "moments": None if moments is None else [stamp(moment) for moment in moments],

@@ -38,3 +38,8 @@ def stamp(moment: datetime | None) -> str:
 def lines(items: Iterable[Any]) -> SafeString:
     """Several short facts, one per line."""
     return format_html_join("", "<div>{}</div>", ((item,) for item in items))
+
+
+def trace(text: str) -> SafeString:
+    """Text of a program, line by line as it was written."""
+    return format_html('<pre class="airlock-trace">{}</pre>', text)

@@ -72,7 +72,7 @@ class AssetAdmin(AssetFacts, WordSearch, Operated, MachineAdmin):
     list_display_links = ["title"]
     list_filter = [PlaceFilter, "state", "origin", ("project", VisibleFilter)]
     list_select_related = ["project", "booking"]
-    search_help_text = "Beginnings of words: title, recorder, folder or file name; or the whole SHA-256 checksum"
+    search_help_text = "Title, recorder, file name, SHA-256"
     search_words = ASSET_WORDS
     search_elsewhere = [assets_with_file, assets_of_recorder, assets_with_checksum]
     date_hierarchy = "created_at"

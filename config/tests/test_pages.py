@@ -105,7 +105,7 @@ def test_list_and_object_pages_render(model: Any, one_of_each: None, admin_user:
     row = model._default_manager.first()
     assert row is not None, "one_of_each makes a row of every model"
     assert client.get(reverse(f"admin:{name}_change", args=[row.pk])).status_code == 200
-    assert client.get(reverse(f"admin:{name}_history", args=[row.pk])).status_code == 200
+    assert client.get(reverse(f"admin:{name}_history", args=[row.pk]), follow=True).status_code == 200
 
 
 def test_an_object_that_does_not_exist_is_404(admin_user: User) -> None:

@@ -27,7 +27,7 @@ TIMES: dict[str, list[str]] = {Job.Trigger.EVERY: ["every_seconds"], Job.Trigger
 
 @admin.register(Job)
 class JobAdmin(Operated, StationAdmin):
-    list_display = ["name", "state_shown", "words", "next_shown", "last_shown", "title"]
+    list_display = ["name", "title", "state_shown", "words", "next_shown", "last_shown"]
     list_filter = ["is_paused", "trigger", "is_declared"]
     search_fields = ["name", "title"]
     ordering = ["name"]
@@ -120,7 +120,7 @@ class JobAdmin(Operated, StationAdmin):
         fires = job is not None and job.trigger != Job.Trigger.QUEUE and controls.backfill.is_possible(job)
         return fires and controls.backfill.may(request.user, job)
 
-    @action(description="Fill in …", icon="history", permissions=["backfill"], url_path="backfill")
+    @action(description="Missing runs …", icon="history", permissions=["backfill"], url_path="backfill")
     def backfill(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """Open the page that asks for the period. Nothing is queued yet."""
         return redirect("job-backfill", pk=object_id)

@@ -37,9 +37,13 @@ class ProcessAdmin(ReadOnlyAdmin):
             return stamp(obj.heartbeat_at)
         return f"{spoken(max(0.0, (obj.asked_at - obj.heartbeat_at).total_seconds()))} ago"
 
-    @display(description="Jobs in its code")
+    @display(description="Number of jobs in its code")
     def jobs_shown(self, obj: Process) -> int:
         return len(obj.declares)
+
+    @display(description="Jobs in its code")
+    def declares_shown(self, obj: Process) -> str:
+        return ", ".join(sorted(obj.declares)) or "–"
 
     @display(description="Since", ordering="started_at")
     def started_shown(self, obj: Process) -> str:
@@ -49,6 +53,8 @@ class ProcessAdmin(ReadOnlyAdmin):
 @admin.register(Scheduler)
 class SchedulerAdmin(ProcessAdmin):
     list_display = ["name", "state_shown", "version", "heartbeat_shown", "jobs_shown", "started_shown"]
+    fields = [*list_display, "place", "declares_shown"]
+    readonly_fields = fields
 
 
 @admin.register(JobWorker)
@@ -64,6 +70,8 @@ class JobWorkerAdmin(ProcessAdmin):
         "started_shown",
     ]
     list_filter = ["ending"]
+    fields = [*list_display, "ended_at", "place", "declares_shown"]
+    readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         running = Run.objects.filter(state=Run.State.RUNNING, worker_ref=OuterRef("pk")).order_by()

@@ -1,6 +1,7 @@
 """Admin pages of runs: waiting, running and finished, with progress, errors, cancel and retry."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -18,7 +19,8 @@ from jobs.runs import controls
 from jobs.views import run_context
 from station.admin.base import EventInline, ReadOnlyRights, StationAdmin
 from station.admin.buttons import BulkAction, Button, Operated
-from station.badges import lines
+from station.admin.subjects import link_to
+from station.badges import lines, trace
 from station.clock import house_time, spoken
 
 State = Run.State
@@ -72,12 +74,21 @@ class RunAdmin(Operated, ReadOnlyRights, StationAdmin):
     ]
     bulk_actions = [BulkAction(controls.cancel, "cancelled"), BulkAction(controls.retry, "queued again")]
     fieldsets = [
-        (None, {"fields": ["job", "scope", "now", "trigger", "requested_by", "owner", "key", "priority"]}),
+        (None, {"fields": ["job", "scope", "now", "trigger", "requested_by", "owner_shown", "key", "priority"]}),
         ("When", {"fields": ["planned_at", "run_at", "created_at", "claimed_at", "finished_at", "took_shown"]}),
         ("Outcome", {"fields": ["attempt_shown", "worker_name", "fault", "errors_shown", "result_shown"]}),
         ("Input", {"fields": ["payload_shown"]}),
     ]
-    readonly_fields = ["now", "took_shown", "attempt_shown", "fault", "errors_shown", "result_shown", "payload_shown"]
+    readonly_fields = [
+        "now",
+        "owner_shown",
+        "took_shown",
+        "attempt_shown",
+        "fault",
+        "errors_shown",
+        "result_shown",
+        "payload_shown",
+    ]
 
     @display(description="Run", ordering="id")
     def number(self, obj: Run) -> int:
@@ -92,6 +103,10 @@ class RunAdmin(Operated, ReadOnlyRights, StationAdmin):
         """State and progress; the page refreshes this every two seconds until the run is over."""
         inner = render_to_string("jobs/run_now.html", run_context(obj))
         return format_html('<div id="run-now">{}</div>', mark_safe(inner))
+
+    @display(description="Owner")
+    def owner_shown(self, obj: Run) -> SafeString | str:
+        return link_to(obj.owner)
 
     @display(description="Progress")
     def progress_shown(self, obj: Run) -> SafeString | str:
@@ -134,7 +149,7 @@ class RunAdmin(Operated, ReadOnlyRights, StationAdmin):
             format_html(
                 "Attempt {}, {}: <strong>{}</strong><pre class='airlock-trace'>{}</pre>",
                 error.get("attempt"),
-                error.get("at", "")[:19],
+                _when(error.get("at", "")),
                 error.get("code"),
                 error.get("text"),
             )
@@ -153,4 +168,12 @@ class RunAdmin(Operated, ReadOnlyRights, StationAdmin):
 def _pretty(value: Any) -> SafeString | str:
     if value is None:
         return "–"
-    return format_html("<pre class='airlock-trace'>{}</pre>", json.dumps(value, indent=1, ensure_ascii=False))
+    return trace(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def _when(text: str) -> str:
+    """The stored moment of an error in house time."""
+    try:
+        return house_time(datetime.fromisoformat(text))
+    except ValueError:
+        return text

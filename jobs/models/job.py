@@ -82,7 +82,7 @@ class Job(models.Model):
         if self.trigger == self.Trigger.QUEUE:
             return "only when queued"
         if self.trigger == self.Trigger.EVERY:
-            return f"every {spoken(self.every_seconds or 0)}"
+            return f"every {spoken(self.every_seconds or 0).removesuffix(' 00 min')}"
         try:
             return f"{cron.describe(self.cron)} ({self.zone})"
         except ValueError as error:

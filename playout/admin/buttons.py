@@ -21,7 +21,7 @@ class CueForm(BaseDialogForm):
     """The items of the channel's current list."""
 
     item = forms.ModelChoiceField(PlaylistItem.objects.none(), widget=UnfoldAdminSelectWidget)
-    take = forms.BooleanField(label="now, cutting the item on air", required=False, widget=UnfoldBooleanSwitchWidget)
+    take = forms.BooleanField(label="Now, cutting the item on air", required=False, widget=UnfoldBooleanSwitchWidget)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -34,8 +34,8 @@ class CueForm(BaseDialogForm):
 class InsertForm(BaseDialogForm):
     """The playable assets of the channel's project, the newest first."""
 
-    asset = forms.ModelChoiceField(Asset.objects.none(), label="clip", widget=UnfoldAdminSelectWidget)
-    take = forms.BooleanField(label="now, cutting the item on air", required=False, widget=UnfoldBooleanSwitchWidget)
+    asset = forms.ModelChoiceField(Asset.objects.none(), label="Clip", widget=UnfoldAdminSelectWidget)
+    take = forms.BooleanField(label="Now, cutting the item on air", required=False, widget=UnfoldBooleanSwitchWidget)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -26,6 +26,7 @@ from playout.models import Playlist, PlaylistItem
 from playout.views.playlists import channels_in_form
 from station.admin.base import ProjectRights, StationAdmin, VisibleFilter, named
 from station.admin.buttons import Button, Operated
+from station.admin.widgets import Searched
 from station.clock import database_now
 from station.clock.lengths import SecondsField
 from station.rights import only_visible
@@ -57,7 +58,7 @@ class ItemFormSet(BaseInlineFormSet):
             raise ValidationError(refusals)
 
 
-class ItemInline(ProjectRights, TabularInline):
+class ItemInline(ProjectRights, Searched, TabularInline):
     model = PlaylistItem
     formset = ItemFormSet
     fields = ["kind", "asset", "source", "title", "in_seconds", "out_seconds", "length_seconds"]

@@ -50,7 +50,7 @@ class ChannelOutput(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_type_display()} {self.address}"
+        return f"{self.get_type_display()}: {self.address}"
 
     @property
     def secrets(self) -> dict[str, Any]:

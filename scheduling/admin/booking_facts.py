@@ -10,6 +10,8 @@ from unfold.decorators import display
 
 from scheduling.bookings import padding
 from scheduling.models import Booking
+from station.admin.subjects import link_to
+from station.audit import subject_of
 from station.badges import badge, lines, stamp, state_badge
 from station.clock import house_time, spoken
 
@@ -55,7 +57,11 @@ class BookingFacts:
 
     @display(description="Size", ordering="size_bytes")
     def size(self, obj: Booking) -> str:
-        return f"{obj.size_bytes / 1e6:.1f} MB, {obj.frames} frames" if obj.size_bytes else "–"
+        return f"{obj.size_bytes / 1e6:.1f} MB" if obj.size_bytes else "–"
+
+    @display(description="Frames")
+    def frames_shown(self, obj: Booking) -> str:
+        return str(obj.frames) if obj.size_bytes else "–"
 
     @display(description="Punctuality")
     def punctuality_shown(self, obj: Booking) -> SafeString | str:
@@ -77,6 +83,12 @@ class BookingFacts:
         rows = [f"{'✓' if each['is_good'] else '✗'} {each['name']}: {each['text']}" for each in obj.preflight]
         return lines([*rows, f"checked {house_time(obj.preflight_at)}" if obj.preflight_at else ""])
 
+    @display(description="Asset")
+    def asset_shown(self, obj: Booking) -> SafeString | str:
+        """Where to watch it. The library, above this app, makes one for each recording."""
+        asset = getattr(obj, "asset", None)
+        return link_to(subject_of(asset)) if asset else "–"
+
     @display(description="Outcome")
     def outcome_shown(self, obj: Booking) -> str:
         return obj.outcome.replace("_", " ") or "–"
@@ -91,13 +103,16 @@ class BookingFacts:
     @display(description="Gaps")
     def gaps_shown(self, obj: Booking) -> SafeString | str:
         return _listed(
-            f"{gap.from_at.isoformat()} to {gap.to_at.isoformat()}: {gap.seconds:.1f} s, {gap.reason}"
+            f"{house_time(gap.from_at)} to {house_time(gap.to_at)}: {gap.seconds:.1f} s, {gap.reason}"
             for gap in obj.read_gaps()
         )
 
     @display(description="Errors")
     def errors_shown(self, obj: Booking) -> SafeString | str:
-        return _listed(f"attempt {each['attempt']}, {each['at']}: {each['error']}" for each in obj.errors[-20:])
+        return _listed(
+            f"attempt {each['attempt']}, {house_time(datetime.fromisoformat(each['at']))}: {each['error']}"
+            for each in obj.errors[-20:]
+        )
 
 
 def _against(moment: datetime, opens_at: datetime) -> str:

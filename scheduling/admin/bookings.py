@@ -50,7 +50,7 @@ class BookingAdmin(BookingFacts, WordSearch, Operated, MachineAdmin):
         ("schedule", VisibleFilter),
     ]
     list_select_related = ["recorder", "recorder__project", "schedule"]
-    search_help_text = "Beginnings of words: title, recorder, user, folder or file name; or a booking's number"
+    search_help_text = "Title, recorder, user, file name, number"
     search_words = BOOKING_WORDS
     search_elsewhere = [bookings_of_recorder]
     date_hierarchy = "starts_at"
@@ -67,9 +67,11 @@ class BookingAdmin(BookingFacts, WordSearch, Operated, MachineAdmin):
         "made_by",
         "attempts",
         "outcome_shown",
+        "asset_shown",
         "folder",
         "file_name",
         "size",
+        "frames_shown",
         "parts_shown",
         "gaps_shown",
         "errors_shown",

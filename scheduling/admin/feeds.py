@@ -20,6 +20,10 @@ class FeedForm(forms.ModelForm):
     class Meta:
         model = CalendarFeed
         fields = ["project"]
+        help_texts = {
+            "project": "Makes a secret link to the bookings of this project, for calendar programs. "
+            "Anyone who has the link can read them. It is shown once, after you save."
+        }
 
 
 @admin.register(CalendarFeed)

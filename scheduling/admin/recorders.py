@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from unfold.decorators import display
 from unfold.enums import ActionVariant
-from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
 from scheduling.bookings.making import reserve_ports_again
 from scheduling.models import Booking, Recorder
@@ -53,7 +53,11 @@ class RecorderForm(forms.ModelForm):
         help_text="SRT passphrase (10 to 79 characters), RTMP stream key, or the password of an RTSP or HLS source. "
         "Write-only. Leave empty to keep the stored one.",
     )
-    forget_secrets = forms.BooleanField(required=False, help_text="Delete the stored secrets of this recorder.")
+    forget_secrets = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanSwitchWidget,
+        help_text="Delete the stored secrets of this recorder.",
+    )
     planned = forms.ChoiceField(
         label="If you switch it off: its planned bookings",
         choices=[("", "Choose …"), *switching.Planned.choices],
@@ -65,6 +69,13 @@ class RecorderForm(forms.ModelForm):
     class Meta:
         model = Recorder
         exclude: list[str] = []
+        labels = {"pad_before_seconds": "Padding before", "pad_after_seconds": "Padding after"}
+        help_texts = {
+            "folder_template": "The folder for new files, inside the media folder. You can use {project}, {recorder}, "
+            "{date}, {year}, {month}, {day}, {time} and {booking}.",
+            "pad_before_seconds": "Seconds to record before the start of each booking.",
+            "pad_after_seconds": "Seconds to record after the end of each booking.",
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data

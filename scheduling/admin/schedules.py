@@ -45,6 +45,11 @@ class ScheduleForm(forms.ModelForm):
     class Meta:
         model = Schedule
         exclude: list[str] = []
+        labels = {"min_useful_seconds": "Shortest useful recording", "max_late_seconds": "Maximum lateness"}
+        help_texts = {
+            "min_useful_seconds": "Seconds. A late start must leave at least this much of the window.",
+            "max_late_seconds": "Seconds. Skip the recording if it would start later. Leave empty for no limit.",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -121,6 +121,9 @@ class Migration(migrations.Migration):
                 ('created_by', models.CharField(editable=False, max_length=150)),
                 ('project', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='calendar_feed', to='station.project')),
             ],
+            options={
+                'verbose_name': 'calendar link',
+            },
         ),
         migrations.CreateModel(
             name='Recorder',

@@ -10,5 +10,8 @@ class CalendarFeed(models.Model):
     created_at = models.DateTimeField(editable=False)
     created_by = models.CharField(max_length=150, editable=False)
 
+    class Meta:
+        verbose_name = "calendar link"
+
     def __str__(self) -> str:
         return f"Calendar of {self.project}"

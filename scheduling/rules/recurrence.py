@@ -98,6 +98,8 @@ def windows_between(rule: Rule, start: datetime, end: datetime) -> list[Occurren
 
 
 def _resolved(rule: Rule, after: datetime) -> Iterator[Occurrence]:
+    if rule.length <= timedelta(0):
+        return  # a form that is not saved yet may ask: without this, every day until the year 9999 is tried
     last = _last_by_count(rule) if rule.count is not None else None
     previous = after
     for start in _starts(rule, after):

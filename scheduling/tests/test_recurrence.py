@@ -239,6 +239,9 @@ def test_a_rule_that_never_happens_ends_instead_of_looping() -> None:
     assert list(occurrences(weekly, utc("2026-01-01 00:00"))) == []
     past = Rule(Kind.DAILY, "UTC", date(2026, 1, 1), HOUR, time(1), until_on=date(2025, 1, 1))
     assert list(occurrences(past, utc("2026-01-01 00:00"))) == []
+    for length in (timedelta(0), -HOUR):
+        empty = Rule(Kind.CRON, "UTC", date(2026, 1, 1), length, cron="* * * * *")
+        assert list(occurrences(empty, utc("2026-01-01 00:00"))) == []
 
 
 @pytest.mark.parametrize(

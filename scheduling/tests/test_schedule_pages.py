@@ -57,6 +57,16 @@ def test_a_schedule_is_saved_planned_and_described(boss: Client, camera: Recorde
     assert re.search("1[45] removed", page)
 
 
+def test_a_length_of_zero_for_a_schedule_that_exists_is_refused_at_once(boss: Client, camera: Recorder) -> None:
+    """The preview in the refused form does not search the calendar for ever."""
+    boss.post(reverse("admin:scheduling_schedule_add"), rule(camera, kind="cron", cron="* * * * *", length="30"))
+    change = reverse("admin:scheduling_schedule_change", args=[Schedule.objects.get().pk])
+
+    for length in ("0", "-1"):
+        page = boss.post(change, rule(camera, kind="cron", cron="* * * * *", length=length)).content.decode()
+        assert "Enter a length between one second and seven days." in page
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

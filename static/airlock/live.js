@@ -12,6 +12,7 @@ function refreshStills() {
     next.onload = () => {
       image.src = next.src;
       image.dataset.freshAt = String(Date.now());
+      image.classList.remove("is-stale");
       delete image.dataset.loading;
     };
     next.onerror = () => { delete image.dataset.loading; };

@@ -8,11 +8,13 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 from unfold.decorators import display
+from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from station.admin.base import EventInline, MachineAdmin, ReadOnlyRights, StationAdmin, VisibleFilter
-from station.admin.buttons import BulkAction, Operated
+from station.admin.buttons import BulkAction, Button, Operated
 from station.admin.search import WordSearch
+from station.admin.subjects import link_to
 from station.alerts.controls import acknowledge, resolve
 from station.badges import badge, outcome_badge
 from station.models import Alert, AlertDelivery, AlertEvent, AlertRoute
@@ -49,11 +51,31 @@ class AlertAdmin(WordSearch, Operated, ReadOnlyRights, MachineAdmin):
     list_filter = ["state", "severity", ("project", VisibleFilter)]
     list_select_related = ["project"]
     search_words = ALERT_WORDS
-    fields = ["state_shown", "severity_shown", "title", "text", "subject", "project"]
+    fields = ["state_shown", "severity_shown", "title", "text", "subject_shown", "project"]
     fields += ["raised_at", "last_seen_at", "times_seen", "times_returned", "key"]
     readonly_fields = fields
     inlines = [AlertEventInline, DeliveryInline]
+    buttons = [
+        Button(
+            acknowledge,
+            "done",
+            "Acknowledge this alert?",
+            "Others see that you are dealing with it. It stays in the list until the problem is over.",
+            variant=ActionVariant.PRIMARY,
+        ),
+        Button(
+            resolve,
+            "done_all",
+            "Resolve this alert by hand?",
+            "Do this when the problem is over. If it is not, a new alert is raised.",
+            submit="Resolve",
+        ),
+    ]
     bulk_actions = [BulkAction(acknowledge, "acknowledged"), BulkAction(resolve, "resolved")]
+
+    @display(description="About")
+    def subject_shown(self, obj: Alert) -> SafeString | str:
+        return link_to(obj.subject)
 
     @display(description="Severity", ordering="severity")
     def severity_shown(self, obj: Alert) -> SafeString:
@@ -71,6 +93,7 @@ class RouteForm(forms.ModelForm):
     class Meta:
         model = AlertRoute
         fields = ["name", "channel", "target", "signing_secret", "min_severity", "project", "is_active"]
+        labels = {"channel": "Send by", "target": "Send to", "min_severity": "Lowest severity"}
 
 
 @admin.register(AlertRoute)

@@ -4,19 +4,25 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.db import models
+from django.contrib.admin.views.main import ERROR_FLAG
+from django.db import DataError, models
 from django.forms import BaseInlineFormSet, ModelForm
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 
 from station import audit
+from station.admin.widgets import Searched
 from station.badges import state_badge
 from station.models import Project
 from station.rights import only_visible, projects_with
 from station.states import Machine
+
+SEE_AUDIT = "station.view_auditentry"
 
 
 class ProjectRights:
@@ -91,7 +97,21 @@ class Audited:
         super().delete_queryset(request, queryset)  # type: ignore[misc]
 
 
-class StationAdmin(Audited, ProjectRights, ModelAdmin):
+class ForgivingList:
+    """A list whose address may be wrong: cut, edited, or from an old bookmark."""
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Without its filters if the address asks for what no row can have, like a year 99999 or a zero byte."""
+        try:
+            answer: HttpResponse = super().changelist_view(request, extra_context)  # type: ignore[misc]
+        except (DataError, OverflowError, ValueError):
+            if request.method != "GET" or not request.GET or ERROR_FLAG in request.GET:
+                raise
+            return HttpResponseRedirect(f"{request.path}?{ERROR_FLAG}=1")  # what Django does with an unknown filter
+        return answer
+
+
+class StationAdmin(ForgivingList, Audited, ProjectRights, Searched, ModelAdmin):
     """The base of every admin page of Airlock."""
 
     list_fullwidth = True
@@ -124,6 +144,15 @@ class StationAdmin(Audited, ProjectRights, ModelAdmin):
 
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponseRedirect:
         raise Http404(f"There is no such {opts.verbose_name}.")
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """The audit trail of the object. Django's own history knows only what was saved in forms, not the buttons."""
+        row = find(self.get_queryset(request), object_id)
+        if row is not None and self.has_view_permission(request, row) and request.user.has_perm(SEE_AUDIT):
+            address = reverse("admin:station_auditentry_changelist")
+            return HttpResponseRedirect(f"{address}?{urlencode({'subject': audit.subject_of(row)})}")
+        answer: HttpResponse = super().history_view(request, object_id, extra_context)
+        return answer
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> list[Any]:
         """A new row has no history."""
@@ -192,7 +221,10 @@ class EventInline(ReadOnlyRights, TabularInline):
 
     @display(description="Move")
     def arrow(self, obj: Any) -> str:
-        return obj.new if obj.old in {"", obj.new} else f"{obj.old} → {obj.new}"
+        machine = obj._meta.get_field("subject").related_model
+        words = {state.value: state.label.lower() for state in machine.State}
+        old, new = words.get(obj.old, obj.old), words.get(obj.new, obj.new)
+        return new if obj.old in {"", obj.new} else f"{old} → {new}"
 
 
 def named(formset: Any) -> Any:

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from station.admin.base import Audited
+from station.admin.base import Audited, ForgivingList
 from station.rights import Role
 
 admin.site.unregister(User)
@@ -16,7 +16,7 @@ admin.site.unregister(Group)
 
 
 @admin.register(User)
-class PersonAdmin(Audited, UserAdmin, ModelAdmin):
+class PersonAdmin(ForgivingList, Audited, UserAdmin, ModelAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -36,6 +36,6 @@ class PersonAdmin(Audited, UserAdmin, ModelAdmin):
 
 
 @admin.register(Group)
-class RoleAdmin(Audited, GroupAdmin, ModelAdmin):
+class RoleAdmin(ForgivingList, Audited, GroupAdmin, ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         return super().get_queryset(request).prefetch_related("permissions")
