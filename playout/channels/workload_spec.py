@@ -130,7 +130,7 @@ def config_of(channel: Channel, outputs: list[ChannelOutput], prepared: Prepared
     sealed = [(each, each.secrets) for each in outputs]
     words = {word for _, secrets in sealed for word in words_to_redact(secrets)}
     return PlayoutConfig(
-        format=Format(width, height, channel.rate),
+        format=Format(width, height, channel.rate, channel.fit),
         outputs=tuple(
             output_config(str(each.pk), each.type, each.address, secrets, channel.pk, each.constant_bitrate)
             for each, secrets in sealed
