@@ -102,7 +102,7 @@ class ChannelAdmin(Operated, MachineAdmin):
     fieldsets = [
         ("Now", {"fields": ["now"]}),
         (None, {"fields": ["name", "project", "playlist", "filler"]}),
-        ("Picture and sound", {"fields": ["picture", "video_bitrate", "loudness_lufs", "slate", "pause"]}),
+        ("Picture and sound", {"fields": ["picture", "fit", "video_bitrate", "loudness_lufs", "slate", "pause"]}),
         ("Where", {"fields": ["node", "node_labels", "isolation_seconds"]}),
         ("As-run and guide", {"fields": ["papers"]}),
     ]

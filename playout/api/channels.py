@@ -56,6 +56,7 @@ class ChannelChange(Schema):
     playlist: int | None = None
     filler: int | None = None
     picture: str | None = None
+    fit: str | None = None
     video_bitrate: str | None = None
     loudness_lufs: float | None = None
     slate: str | None = None

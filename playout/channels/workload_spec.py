@@ -133,7 +133,7 @@ def config_of(channel: Channel, outputs: list[ChannelOutput], prepared: Prepared
     if monitored:
         words |= set(words_to_redact(monitored.monitored_secrets))
     return PlayoutConfig(
-        format=Format(width, height, channel.rate),
+        format=Format(width, height, channel.rate, channel.fit),
         outputs=tuple(
             output_config(str(each.pk), each.type, each.address, secrets, channel.pk, each.constant_bitrate)
             for each, secrets in sealed

@@ -31,6 +31,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=80, unique=True)),
                 ('is_wanted', models.BooleanField(default=False, editable=False, verbose_name='wanted on air')),
                 ('picture', models.CharField(choices=[('640x360p25', '640x360, 25 frames a second'), ('1280x720p25', '1280x720, 25 frames a second'), ('1280x720p50', '1280x720, 50 frames a second'), ('1920x1080p25', '1920x1080, 25 frames a second'), ('1920x1080p29.97', '1920x1080, 29.97 frames a second'), ('1920x1080p50', '1920x1080, 50 frames a second')], default='1280x720p25', max_length=20, verbose_name='video format')),
+                ('fit', models.CharField(choices=[('pad', 'bars beside or above it'), ('crop', 'cut to fill the picture'), ('stretch', 'stretched')], default='pad', max_length=8, verbose_name='another shape')),
                 ('video_bitrate', models.CharField(default='4M', max_length=6, validators=[django.core.validators.RegexValidator('^[1-9][0-9]{0,4}[kM]$', 'Like 800k or 8M.')])),
                 ('loudness_lufs', models.FloatField(blank=True, default=-23.0, help_text='LUFS. Measured clips are played louder or softer to meet it; live sources are not. Empty: off.', null=True, validators=[django.core.validators.MinValueValidator(-40.0), django.core.validators.MaxValueValidator(-10.0)], verbose_name='target loudness')),
                 ('slate', models.CharField(choices=[('bars', 'colour bars'), ('black', 'Black')], default='bars', max_length=8)),

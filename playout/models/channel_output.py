@@ -71,7 +71,7 @@ class ChannelOutput(models.Model):
             parse_output(self.type, self.address)
         except ValidationError as error:
             raise ValidationError({"address": error.messages}) from error
-        if self.constant_bitrate and self.channel_id:
+        if self.constant_bitrate and hasattr(self, "channel"):  # also a channel that is saved with it
             outputs.check_constant_bitrate(self.type, self.constant_bitrate, self.channel.video_bitrate)
         if self.type == OutputType.DECKLINK and self.channel_id and self.channel.node_id is None:
             raise ValidationError({"type": "A DeckLink device belongs to a machine: choose the channel's node first."})

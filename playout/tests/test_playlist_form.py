@@ -93,7 +93,7 @@ def test_two_new_outputs_with_the_same_address_are_refused_in_the_form(
     """P-09, S-07: neither of them is in the database yet."""
     client.force_login(make_member(project, "engineer"))
     typed = {"name": "One", "project": project.pk, "picture": "1280x720p25", "video_bitrate": "4M"}
-    typed |= {"slate": "bars", "pause": "hold", "outputs-TOTAL_FORMS": "2", "outputs-INITIAL_FORMS": "0"}
+    typed |= {"fit": "pad", "slate": "bars", "pause": "hold", "outputs-TOTAL_FORMS": "2", "outputs-INITIAL_FORMS": "0"}
     for table in ("recoveries", "events"):
         typed |= {f"{table}-TOTAL_FORMS": "0", f"{table}-INITIAL_FORMS": "0"}
     for number in range(2):
@@ -102,6 +102,9 @@ def test_two_new_outputs_with_the_same_address_are_refused_in_the_form(
     assert page.status_code == 200
     assert "The channel already has this output." in page.content.decode()
     assert not Channel.objects.exists()
+    refused = {**typed, "outputs-1-type": "udp", "outputs-1-address": "udp://239.1.1.1:5000"}
+    page = client.post("/admin/playout/channel/add/", {**refused, "outputs-1-constant_bitrate": "4M"})
+    assert "Picture, sound and tables need at least" in page.content.decode()
     typed["outputs-1-address"] = "other"
     answer = client.post("/admin/playout/channel/add/", typed)
     assert answer.status_code == 302

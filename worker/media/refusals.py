@@ -19,7 +19,8 @@ WRONG_PLACE = {
 _PASSPHRASE = re.compile(r"Incorrect passphrase|BADSECRET|WRONG_?PASSWORD|1010 - ")
 _LACKING = re.compile(r"Password required or unexpected|UNSECURE|1011 - ")
 _REFUSED = re.compile(
-    r"401 Unauthorized|403 Forbidden|authorization failed|access denied|authfail|Unauthorized"
+    r"401 Unauthorized|403 Forbidden|AccessManager\.Reject|need auth|authorization failed|access denied"
+    r"|authfail|Unauthorized"
     r"|NetStream\.Publish\.(Denied|BadName|Rejected)|NetConnection\.Connect\.Rejected|Authentication",
     re.IGNORECASE,
 )

@@ -5,20 +5,24 @@ from fractions import Fraction
 
 SAMPLE_RATE = 48_000
 MIN_RATE, MAX_RATE = 1, 120
+FITS = ("pad", "crop", "stretch")
 
 
 @dataclass(frozen=True)
 class Format:
-    """Progressive, 4:2:0, 8 bit; sound 48 kHz stereo."""
+    """Progressive, 4:2:0, 8 bit; sound 48 kHz stereo. `fit`: what is done with pictures of another shape."""
 
     width: int
     height: int
     rate: Fraction
+    fit: str = "pad"
 
     def problem(self) -> str:
         """Why the format is impossible; empty if it is possible."""
         if self.width <= 0 or self.height <= 0 or self.width % 2 or self.height % 2:
             return "width and height must be even numbers"
+        if self.fit not in FITS:
+            return f"fit must be one of {', '.join(FITS)}"
         if not MIN_RATE <= self.rate <= MAX_RATE:
             return f"the frame rate must be between {MIN_RATE} and {MAX_RATE}"
         return ""

@@ -58,13 +58,12 @@ def command_for(binary: Binary, feed: Feed, picture: Format, fds: dict[str, int]
 
 
 def _outputs(feed: Feed, picture: Format, fds: dict[str, int]) -> list[str]:
-    width, height, rate = picture.width, picture.height, picture.rate_text
+    rate = picture.rate_text
     arguments: list[str] = []
     if "v" in fds:
-        fit = f"scale=w='max(2,trunc(min({width},{height}*dar)/2)*2)':h='max(2,trunc(min({height},{width}/dar)/2)*2)'"
         # showinfo prints the time of the first frame. It is part of the chain: a second sink would delay live sources.
-        chain = f"{_cut(feed, '')}showinfo=checksum=0,yadif=deint=interlaced,fps={rate},{fit},"
-        chain += f"pad={width}:{height}:(ow-iw)/2:(oh-ih)/2,setsar=1,format=yuv420p"
+        chain = f"{_cut(feed, '')}showinfo=checksum=0,yadif=deint=interlaced,fps={rate},"
+        chain += f"{_fitted(picture)},setsar=1,format=yuv420p"
         arguments += [
             "-map",
             "0:v:0",
@@ -84,6 +83,18 @@ def _outputs(feed: Feed, picture: Format, fds: dict[str, int]) -> list[str]:
         source = f"{feed.sound_input}:a:0"
         arguments += ["-map", source, "-af", chain, "-ac", "2", "-f", "s16le", f"pipe:{fds['a']}"]
     return arguments
+
+
+def _fitted(picture: Format) -> str:
+    """A picture of another shape: with bars, cropped or stretched. `dar` is the shape it is meant to be shown in."""
+    width, height = picture.width, picture.height
+    if picture.fit == "stretch":
+        return f"scale={width}:{height}"
+    if picture.fit == "crop":
+        wide, high = f"trunc(max({width},{height}*dar)/2)*2", f"trunc(max({height},{width}/dar)/2)*2"
+        return f"scale=w='{wide}':h='{high}',crop={width}:{height}"
+    wide, high = f"max(2,trunc(min({width},{height}*dar)/2)*2)", f"max(2,trunc(min({height},{width}/dar)/2)*2)"
+    return f"scale=w='{wide}':h='{high}',pad={width}:{height}:(ow-iw)/2:(oh-ih)/2"
 
 
 def _cut(feed: Feed, kind: str) -> str:
