@@ -120,10 +120,18 @@ class NodePools:
         return self._lanes[is_urgent]
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait up to `seconds` for running tasks; True if all have ended. For a single turn; the loop never waits."""
-        with self._lock:
-            futures = list(self._busy.values())
-        return not wait(futures, timeout=seconds).not_done
+        """Wait up to `seconds` for all tasks, those that they begin included; True if all have ended.
+
+        For a single turn; the loop never waits.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            with self._lock:
+                running = [each for each in self._busy.values() if not each.done()]
+            left = deadline - time.monotonic()
+            if not running or left <= 0:
+                return not running
+            wait(running, timeout=left)
 
     def close(self) -> None:
         with self._lock:

@@ -243,6 +243,31 @@ def test_an_idle_leader_asks_again_only_after_a_commit(
         loop.leader.close()
 
 
+def test_a_turn_between_two_ticks_asks_only_for_the_time(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-01: the answer would not be used. What other databases of the server write costs an idle leader nothing."""
+    settings.SCHEDULER_STEPS = ["scheduling.rules.planning.step"]
+    questions: list[str] = []
+    loop = Loop()
+    loop.leader.open()
+    try:
+        assert loop.leader.try_to_lead(loop._wake_r)
+        term = Term(loop.leader.epoch)
+        ask = loop.leader.ask
+        monkeypatch.setattr(loop.leader, "ask", lambda question: questions.append(question) or ask(question))
+        for _ in range(2):
+            loop._tick_at = 0.0
+            loop.turn(term)
+        questions.clear()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_current_xact_id()")  # what a commit of anybody does to the snapshot
+
+        loop.turn(term)
+
+        assert questions == [GLANCE]
+    finally:
+        loop.leader.close()
+
+
 def test_a_notification_that_arrives_with_an_answer_is_not_lost(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-01: a commit just after the query is not in its answer, so the leader asks again at once."""
     settings.SCHEDULER_STEPS = ["scheduling.rules.planning.step"]
