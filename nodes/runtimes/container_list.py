@@ -1,4 +1,4 @@
-"""The list of our containers, as a Docker Engine gives it."""
+"""What a Docker Engine says about our containers: the list, and the output of one."""
 
 import json
 from typing import Any
@@ -8,6 +8,7 @@ from nodes.runtimes.container_config import LABEL_INSTALLATION, identity_of
 from nodes.runtimes.engine_http import EngineConnection
 
 LIST = "/containers/json"
+FRAME_HEAD = 8
 
 
 def labelled(label: str, **more: list[str]) -> str:
@@ -33,3 +34,12 @@ def status_of(word: str) -> Status:
     if word in {"running", "paused", "restarting"}:
         return Status.RUNNING
     return Status.EXITED
+
+
+def read_output(content: bytes) -> str:
+    """The output of a container without a terminal comes in frames: a stream number, three zeros, a length, bytes."""
+    text = b""
+    while len(content) >= FRAME_HEAD and content[1:4] == b"\0\0\0":
+        length = int.from_bytes(content[4:FRAME_HEAD], "big")
+        text, content = text + content[FRAME_HEAD : FRAME_HEAD + length], content[FRAME_HEAD + length :]
+    return (text + content).decode(errors="replace")

@@ -34,8 +34,8 @@ from nodes.runtimes.base import (
     Unreachable,
 )
 from nodes.runtimes.container_config import Place, container_config, identity_of
-from nodes.runtimes.container_list import LIST, labelled, read_list, status_of
-from nodes.runtimes.engine_http import EngineConnection, begin_call, check_keys, engine_connection, engine_url
+from nodes.runtimes.container_list import LIST, labelled, read_list, read_output, status_of
+from nodes.runtimes.engine_http import EngineConnection, NotThere, begin_call, check_keys, engine_connection, engine_url
 from nodes.runtimes.free_clients import FreeClients
 from station.database.roles import release_session
 from worker.wire import codec
@@ -173,17 +173,18 @@ class DockerRuntime(Runtime):
         """Measured by a short-lived container, because the engine does not report it. A leftover one is an orphan."""
         identity = Identity(self.installation, owner="probe", generation=0)
         launch = Launch(f"airlock-{self.installation[:8]}-probe-{uuid4().hex[:8]}", identity, "disk", config="{}")
-        with self._engine() as engine:
+        path = f"/containers/{launch.name}"
+        with engine_connection(self.address, self.keys_dir) as engine:
             try:
-                engine.create_container_from_config(container_config(launch, self.place), name=launch.name)
-            except ImageNotFound as error:
+                engine.call("POST", "/containers/create", container_config(launch, self.place), name=launch.name)
+            except NotThere as error:
                 raise ImageMissing(f"The media worker image {self.place.image} is not on this node.") from error
             try:
-                engine.start(launch.name)
-                engine.wait(launch.name, timeout=PROBE_SECONDS)
-                printed = engine.logs(launch.name, stdout=True, stderr=False).decode(errors="replace")
+                engine.call("POST", f"{path}/start")
+                engine.call("POST", f"{path}/wait", seconds=PROBE_SECONDS)
+                printed = read_output(engine.call("GET", f"{path}/logs", stdout="1", stderr="0"))
             finally:
-                engine.remove_container(launch.name, v=True, force=True)
+                engine.call("DELETE", path, v="1", force="1")
         try:
             answer = codec.loads(DiskAnswer, printed)
             return Disk(answer.free_bytes, answer.total_bytes, answer.node_at)

@@ -29,6 +29,10 @@ FAULTS = (OSError, http.client.HTTPException, ValueError, KeyError)
 CLOSED = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
 
+class NotThere(Refused):
+    """The engine has no such container or image."""
+
+
 class EngineConnection:
     """Not safe to use from several threads. It connects at its first call, and again when the engine was restarted."""
 
@@ -47,6 +51,19 @@ class EngineConnection:
                 raise
             self._http.close()
             return json.loads(self._ask(path, query).read())
+
+    def call(self, method: str, path: str, body: Any = None, *, seconds: float = 0.0, **query: str) -> bytes:
+        """A call that changes something: never repeated. After a fault the next call uses a new connection."""
+        if not self.is_open():
+            self._connect()
+        try:
+            self._http.sock.settimeout(seconds or settings.NODE_CALL_SECONDS)
+            content, headers = (None, {}) if body is None else (json.dumps(body), {"Content-Type": "application/json"})
+            self._http.request(method, self._target(path, query), content, headers)
+            return self._answer().read()
+        except FAULTS:
+            self._http.close()
+            raise
 
     def is_open(self) -> bool:
         """Nobody asked anything, so something to read can only be the end of the connection."""
@@ -104,8 +121,10 @@ class EngineConnection:
 
     def _answer(self) -> http.client.HTTPResponse:
         answer = self._http.getresponse()
-        if answer.status != http.client.OK:
-            raise Refused(f"The engine refused: {answer.read()[:500].decode(errors='replace') or answer.reason}")
+        if not http.client.OK <= answer.status <= http.client.NO_CONTENT:
+            text = answer.read()[:500].decode(errors="replace") or answer.reason
+            kind = NotThere if answer.status == http.client.NOT_FOUND else Refused
+            raise kind(f"The engine refused: {text}")
         return answer
 
 
