@@ -81,22 +81,8 @@ def _ms_per_call(folder: Path) -> float:
     return spent / CALLS * 1000
 
 
-def measure_live() -> list[Metric]:
-    from nodes.models import Node
-    from scheduling.models import Recorder
-
-    project: Any = bench_project()
-    for number in range(RECORDERS):
-        Recorder.objects.create(name=f"Cam {number}", project=project, source_type="test")
-    folder = prepared_folder()
-    with _other_database_writes(), running_plant(folder / "idle", project, good=NODES):
-        idle, server = _median_cost(folder)
-        call = _ms_per_call(folder / "idle")
-    Node.objects.all().delete()
-    with running_plant(folder / "on_air", project, good=NODES, channels=CHANNELS):
-        busy, _ = _median_cost(folder)
+def _idle_metrics(method: str, idle: float, server: float, call: float) -> list[Metric]:
     checks = NODES / CHECK_SECONDS * call
-    method = f"one scheduler, {NODES} engines (stand-ins) checked every 5 s, {RECORDERS} idle recorders, jobs on"
     return [
         Metric(
             "idle_live_ms_per_s",
@@ -116,6 +102,26 @@ def measure_live() -> list[Metric]:
             CALLS,
             "processor time of one call on a kept connection that lists our containers",
         ),
+    ]
+
+
+def measure_live() -> list[Metric]:
+    from nodes.models import Node
+    from scheduling.models import Recorder
+
+    project: Any = bench_project()
+    for number in range(RECORDERS):
+        Recorder.objects.create(name=f"Cam {number}", project=project, source_type="test")
+    folder = prepared_folder()
+    with _other_database_writes(), running_plant(folder / "idle", project, good=NODES):
+        idle, server = _median_cost(folder)
+        call = _ms_per_call(folder / "idle")
+    Node.objects.all().delete()
+    with running_plant(folder / "on_air", project, good=NODES, channels=CHANNELS):
+        busy, _ = _median_cost(folder)
+    method = f"one scheduler, {NODES} engines (stand-ins) checked every 5 s, {RECORDERS} idle recorders, jobs on"
+    return [
+        *_idle_metrics(method, idle, server, call),
         Metric(
             "scheduler_percent_per_channel",
             round((busy - idle) / 10 / CHANNELS, 3),

@@ -1,4 +1,4 @@
-"""The checks of nodes that the loop makes every few seconds: one call each, and nothing written without news (N-08)."""
+"""The checks of nodes that the loop makes every few seconds: one call each, and nothing written without news."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -113,7 +113,7 @@ def test_an_engine_that_was_restarted_is_not_missed(
 def test_an_engine_that_hangs_is_missed_and_delays_no_other(
     node: Node, engine: StandInEngine, tmp_path: Path, settings: Any, check: Any
 ) -> None:
-    """N-05, P-18: both have a kept connection, and both are asked by one thread."""
+    """P-18: both have a kept connection, and both are asked by one thread."""
     settings.NODE_CALL_SECONDS = 1.0
     other = StandInEngine(tmp_path / "o.sock")
     second = make_node("other", f"unix://{tmp_path}/o.sock")
@@ -132,7 +132,7 @@ def test_an_engine_that_hangs_is_missed_and_delays_no_other(
 
 
 def test_an_orphan_that_a_check_lists_is_ended(node: Node, engine: StandInEngine, check: Any) -> None:
-    """N-04. The stand-in does not know it any more when it is asked to remove it, which ends it, too."""
+    """The stand-in does not know it any more when it is asked to remove it, which ends it, too."""
     engine.containers = [{"Id": "x", "Names": ["/airlock-x"], "Labels": {}, "State": "exited"}]
     term = check()
     engine.calls.clear()
