@@ -161,7 +161,6 @@ STORAGES = {
 
 SCHEDULER_STEPS = [
     "scheduling.leader.dispatch.step",
-    "nodes.machines.health.step",
     "nodes.workloads.reconcile.step",
     "scheduling.recording.loop_step.step",
     "playout.channels.loop_step.step",

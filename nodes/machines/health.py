@@ -1,67 +1,35 @@
-"""Health checks of the nodes, every few seconds and in parallel: three misses mean down, one answer means up."""
+"""The health of a node: three misses mean down, one answer means up. `nodes.workloads.node_checks` asks."""
 
 import logging
 import time
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from nodes.machines import node_clock
-from nodes.machines.call_pools import pools
 from nodes.models import Node
-from nodes.runtimes import here, runtime_for
+from nodes.runtimes import runtime_for
 from nodes.runtimes.base import RuntimeFault
 from nodes.runtimes.process_home import take_home
 from station.alerts import raise_alert, resolve_alert
 from station.clock import database_now
-from station.leader_term import Term
 from station.models.alert import Severity
 from station.redaction import redact
 
 logger = logging.getLogger(__name__)
 
 MISSES_UNTIL_DOWN = 3
-# A check that is due in less than this is due now: the loop may wake a little early.
-NEARLY_SECONDS = 0.01
-# `last_seen_at` is written at most this often while nothing else changes.
-SEEN_INTERVAL = timedelta(seconds=15)
-DUE_SQL = "SELECT clock_timestamp() FROM nodes_node LIMIT 1"
-
-
-class Checks:
-    """When each node was last checked (monotonic): a database clock that is set back must not delay checks (R-23)."""
-
-    def __init__(self) -> None:
-        self.at: dict[int, float] = {}
-
-
-def step(term: Term, now: datetime) -> datetime | None:
-    """Check the nodes that are due, in parallel; return when the next check is due."""
-    checked, clock, interval = term.memory(Checks).at, time.monotonic(), settings.NODE_CHECK_SECONDS
-    waits = []
-    for node in Node.objects.all():
-        if node.is_elsewhere(here()) and not take_home(node):
-            continue
-        if clock - checked.get(node.pk, -1e9) >= interval - NEARLY_SECONDS:
-            # The first checks of a term come together, the later ones spread over the interval.
-            checked[node.pk] = clock if node.pk in checked else clock - spread(node.pk, interval)
-            pools.submit_soon(node.pk, "health", partial(check_by_id, node.pk))
-        waits.append(checked[node.pk] + interval - clock)
-    return now + timedelta(seconds=min(waits)) if waits else None
-
-
-def spread(pk: int, interval: float) -> float:
-    """A part of the interval that differs from node to node: fifty checks at the same moment would be a burst."""
-    return interval * (pk % 10) / 10
-
-
-def check_by_id(pk: int) -> None:
-    node = Node.objects.filter(pk=pk).first()
-    if node is not None:
-        check(node)
+# The times of answers, for all nodes that answered. A row that somebody else has locked is left out: the next answer
+# comes soon.
+STORE_SEEN = """
+    WITH free AS MATERIALIZED (
+        SELECT id FROM nodes_node WHERE id = ANY(%(pks)s::bigint[]) FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE nodes_node AS node SET last_seen_at = %(now)s - make_interval(secs => seen.seconds_ago)
+    FROM unnest(%(pks)s::bigint[], %(ago)s::float8[]) AS seen (id, seconds_ago) JOIN free USING (id)
+    WHERE node.id = seen.id"""
 
 
 def check(node: Node) -> bool:
@@ -69,26 +37,46 @@ def check(node: Node) -> bool:
     try:
         version = runtime_for(node).ping()
     except RuntimeFault as fault:
-        _note_miss(node, redact(str(fault)))
+        note_miss(node, redact(str(fault)))
         return False
-    now = database_now()
-    if not node.process_home:
-        take_home(node)
-    changes: dict[str, Any] = {"missed_checks": 0, "last_seen_at": now, "engine_version": version}
-    if node.state != Node.State.UP:
-        with transaction.atomic():
-            if node.move(Node.State.UP, now=now, note=version, last_error="", **changes):
-                logger.info("Node is up. node=%s version=%s", node.name, version)
-                resolve_alert(f"node_down:{node.pk}", now=now, note="the node answers again")
-                resolve_alert("nodes_vanished", now=now, note=f"{node.name} answers again")
-    elif node.missed_checks or node.engine_version != version or not _is_recent(node.last_seen_at, now, SEEN_INTERVAL):
-        Node.objects.filter(pk=node.pk).update(**changes)
-    if not _is_recent(node.disk_checked_at, now, timedelta(seconds=settings.NODE_DISK_CHECK_SECONDS)):
+    note_answer(node, version)
+    if is_disk_check_due(node, database_now()):
         check_disk(node)
     return True
 
 
-def _is_recent(at: datetime | None, now: datetime, span: timedelta) -> bool:
+def has_news(node: Node, version: str) -> bool:
+    """Does an answer with this version change anything but the time of the last answer?"""
+    is_homeless = node.parsed_address.is_process and not node.process_home
+    return bool(node.state != Node.State.UP or node.missed_checks or node.engine_version != version or is_homeless)
+
+
+def note_answer(node: Node, version: str) -> None:
+    now = database_now()
+    if not node.process_home:
+        take_home(node)
+    changes: dict[str, Any] = {"missed_checks": 0, "last_seen_at": now, "engine_version": version}
+    if node.state == Node.State.UP:
+        Node.objects.filter(pk=node.pk).update(**changes)
+        return
+    with transaction.atomic():
+        if node.move(Node.State.UP, now=now, note=version, last_error="", **changes):
+            logger.info("Node is up. node=%s version=%s", node.name, version)
+            resolve_alert(f"node_down:{node.pk}", now=now, note="the node answers again")
+            resolve_alert("nodes_vanished", now=now, note=f"{node.name} answers again")
+
+
+def store_seen(seconds_ago: dict[int, float], now: datetime) -> None:
+    """Store with one statement how long ago each of these nodes answered."""
+    with connection.cursor() as cursor:
+        cursor.execute(STORE_SEEN, {"pks": list(seconds_ago), "ago": list(seconds_ago.values()), "now": now})
+
+
+def is_disk_check_due(node: Node, now: datetime) -> bool:
+    return not is_recent(node.disk_checked_at, now, timedelta(seconds=settings.NODE_DISK_CHECK_SECONDS))
+
+
+def is_recent(at: datetime | None, now: datetime, span: timedelta) -> bool:
     """A time in the future is not recent: the clock was set back."""
     return at is not None and timedelta(0) <= now - at < span
 
@@ -122,10 +110,10 @@ def check_disk(node: Node) -> None:
 def note_gone(node: Node, error: str) -> None:
     """A media worker on it was lost because neither of them answers: do not wait for three misses."""
     node.refresh_from_db()
-    _note_miss(node, error, is_certain=True)
+    note_miss(node, error, is_certain=True)
 
 
-def _note_miss(node: Node, error: str, *, is_certain: bool = False) -> None:
+def note_miss(node: Node, error: str, *, is_certain: bool = False) -> None:
     now = database_now()
     missed = node.missed_checks + 1
     changes: dict[str, Any] = {"missed_checks": missed, "last_error": error}

@@ -33,6 +33,13 @@ def port_of(node: Node, kind: str, number: int) -> Port:
     return Port.objects.get_or_create(node=node, kind=kind, number=number)[0]
 
 
+def ports_of(node: Node, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], Port]:
+    """The same for many, with one query when all of them exist."""
+    rows = Port.objects.filter(node=node, number__in={number for _, number in wanted})
+    found = {(row.kind, row.number): row for row in rows}
+    return {each: found.get(each) or port_of(node, *each) for each in wanted}
+
+
 def queue_for_port(port: Port) -> None:
     """Writers queue: inserts that wait for each other at the exclusion constraint deadlock."""
     queue_for(Queue.PORT, port.pk)
@@ -95,6 +102,24 @@ def reserve(
 def first_other(port: Port, owner: str, starts_at: datetime, ends_at: datetime | None) -> Reservation | None:
     """The first reservation of another owner in this window."""
     return holder_between(port, starts_at, ends_at, but=[owner])
+
+
+def first_others(owner: str, windows: Collection["Window"], now: datetime) -> dict["Window", Reservation]:
+    """For each window, the first reservation of another owner in what is left of it; one query for all."""
+    if not windows:
+        return {}
+    begins, ends = min(each.starts_at for each in windows), max(each.ends_at for each in windows)
+    rows = Reservation.objects.standing().filter(port__in={each.port.pk for each in windows}).exclude(owner=owner)
+    by_port: dict[int, list[Reservation]] = {}
+    for row in rows.overlapping(max(begins, now), ends).order_by("starts_at").select_related("port__node"):
+        by_port.setdefault(row.port_id, []).append(row)
+    firsts = {
+        window: next(
+            (row for row in by_port.get(window.port.pk, ()) if row.overlaps(window.since(now), window.ends_at)), None
+        )
+        for window in windows
+    }
+    return {window: row for window, row in firsts.items() if row is not None}
 
 
 def reserve_times(owner: str, *, starts_at: datetime, ends_at: datetime) -> None:
@@ -163,6 +188,9 @@ class Window:
     holder: str
     is_certain: bool = True
 
+    def since(self, now: datetime) -> datetime:
+        return max(self.starts_at, now)
+
 
 @dataclass(frozen=True)
 class Clash:
@@ -189,8 +217,10 @@ def reserve_windows(
     rows = rows.filter(starts_at__gte=since) if since else rows
     rows = rows.filter(starts_at__lt=until) if until else rows
     left, missing, clashes = list(rows), list[Window](), list[Clash]()
-    for window in _merged(wanted):
-        other = first_other(window.port, owner, max(window.starts_at, now), window.ends_at)
+    merged = _merged(wanted)
+    others = first_others(owner, merged, now)
+    for window in merged:
+        other = others.get(window)
         same = next((row for row in left if _is_same(row, window, other, now)), None)
         if same is None:
             missing.append(window)

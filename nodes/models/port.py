@@ -95,6 +95,10 @@ class Reservation(models.Model):
     def __str__(self) -> str:
         return f"{self.holder} holds {self.port}"
 
+    def overlaps(self, starts_at: datetime, ends_at: datetime) -> bool:
+        """As `overlapping` of the query set."""
+        return self.starts_at < ends_at and (self.ends_at is None or self.ends_at > starts_at)
+
     @property
     def in_words(self) -> str:
         """Who holds which port from when to when."""

@@ -1,12 +1,14 @@
 """The interface of every runtime, with the values and exceptions that cross it."""
 
 import contextlib
+import select
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol, TypeVar
 
 
 class RuntimeFault(Exception):
@@ -85,6 +87,37 @@ class Disk:
     node_at: datetime | None = None  # what the node's clock showed during the call
 
 
+@dataclass(frozen=True)
+class NodeAnswer:
+    """What a check of a node shows."""
+
+    version: str
+    containers: list[Observed]
+
+
+class HasFileno(Protocol):
+    def fileno(self) -> int: ...
+
+
+class PendingCheck(HasFileno, Protocol):
+    """A check whose answer has not been read. It must be read or dropped."""
+
+    def read(self, seconds: float) -> NodeAnswer: ...
+
+    def drop(self) -> None: ...
+
+
+H = TypeVar("H", bound=HasFileno)
+
+
+def readable(lines: Collection[H], seconds: float) -> list[H]:
+    """Those with something to read, at the latest after `seconds`. Not `select`, which fails after 1,024 open files."""
+    poll, by_number = select.poll(), {line.fileno(): line for line in lines}
+    for number in by_number:
+        poll.register(number, select.POLLIN)
+    return [by_number[number] for number, _ in poll.poll(seconds * 1000)]
+
+
 class Runtime(ABC):
     """Every call has a time limit, can be repeated, and touches only containers with our installation's label."""
 
@@ -106,6 +139,14 @@ class Runtime(ABC):
     @abstractmethod
     def ping(self) -> str:
         """The engine's version; raises Unreachable."""
+
+    def check(self, label: str | None) -> NodeAnswer:
+        """Does the node answer, and which containers have this label? None: this machine has no label."""
+        return NodeAnswer(self.ping(), self.list_ours() if label is not None else [])
+
+    def begin_check(self, label: str | None) -> PendingCheck | None:
+        """The same without waiting for the answer. None if it may have to wait."""
+        return None
 
     @abstractmethod
     def free_disk(self) -> Disk:

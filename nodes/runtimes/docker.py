@@ -3,6 +3,7 @@
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,11 +14,8 @@ import requests
 from django.conf import settings
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.tls import TLSConfig
-from docker.utils import convert_filters
-from urllib3.exceptions import HTTPError
 
 from nodes import failpoints
-from nodes.addresses import parse_node_address
 from nodes.runtimes import tunnel
 from nodes.runtimes.base import (
     Disk,
@@ -25,15 +23,19 @@ from nodes.runtimes.base import (
     ImageMissing,
     Launch,
     MayNotAct,
+    NodeAnswer,
     Observed,
     OutcomeUnknown,
+    PendingCheck,
     Refused,
     Runtime,
     RuntimeFault,
     Status,
     Unreachable,
 )
-from nodes.runtimes.container_config import LABEL_INSTALLATION, Place, container_config, identity_of
+from nodes.runtimes.container_config import Place, container_config, identity_of
+from nodes.runtimes.container_list import LIST, labelled, read_list, read_output, status_of
+from nodes.runtimes.engine_http import EngineConnection, NotThere, begin_call, check_keys, engine_connection, engine_url
 from nodes.runtimes.free_clients import FreeClients
 from station.database.roles import release_session
 from station.leader_turn import turn
@@ -63,21 +65,24 @@ class DockerRuntime(Runtime):
         self.place = Place(image=settings.WORKER_IMAGE, media_dir=media_dir, network=network)
 
     def ping(self) -> str:
-        with self._engine() as engine:
-            version: dict[str, Any] = engine.version()
-            return f"Docker {version.get('Version', '?')}"
+        with engine_connection(self.address, self.keys_dir) as engine:
+            engine.get("/version")
+            return engine.version
+
+    def check(self, label: str | None) -> NodeAnswer:
+        """One call: an engine that lists its containers answers."""
+        if label is None:
+            return NodeAnswer(self.ping(), [])
+        with engine_connection(self.address, self.keys_dir) as engine:
+            return read_list(engine, engine.get(LIST, all="1", filters=labelled(label)))
+
+    def begin_check(self, label: str | None) -> PendingCheck | None:
+        if label is None:
+            return None
+        return begin_call(self.address, read_list, LIST, all="1", filters=labelled(label))
 
     def list_ours(self) -> list[Observed]:
-        with self._engine() as engine:
-            found = engine.containers(all=True, filters={"label": f"{LABEL_INSTALLATION}={self.installation}"})
-        return [
-            Observed(
-                name=row["Names"][0].lstrip("/") if row.get("Names") else row["Id"],
-                identity=identity_of(row.get("Labels")),
-                status=_status(row.get("State", "")),
-            )
-            for row in found
-        ]
+        return self.check(self.installation).containers
 
     def inspect(self, name: str) -> Observed | None:
         with self._engine() as engine:
@@ -147,24 +152,16 @@ class DockerRuntime(Runtime):
 
         So it raises after LISTEN_SECONDS of silence, and the caller starts it again.
         """
-        wanted = {"label": [f"{LABEL_INSTALLATION}={self.installation}"], "event": ["die", "oom"]}
+        wanted = labelled(self.installation, event=["die", "oom"])
         try:
-            with contextlib.closing(self._connect(self._url())) as client:
-                for event in self._events(client, wanted):
+            url = engine_url(self.address, self.keys_dir)
+            with contextlib.closing(EngineConnection(url, self.keys_dir)) as engine:
+                for event in engine.follow("/events", silence_seconds=LISTEN_SECONDS, filters=wanted):
                     identity = identity_of(event.get("Actor", {}).get("Attributes"))
                     if identity is not None:
                         yield identity.owner
-        except (DockerException, requests.exceptions.RequestException, HTTPError, OSError) as error:
+        except (HTTPException, OSError, ValueError, LookupError) as error:
             raise Unreachable(f"The engine's event stream ended: {error}") from error
-
-    @staticmethod
-    def _events(client: Any, wanted: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
-        """Used instead of client.events(), which ignores the client's time limit."""
-        params = {"filters": convert_filters(wanted)}
-        answer = client._get(client._url("/events"), params=params, stream=True, timeout=LISTEN_SECONDS)
-        client._raise_for_status(answer)
-        events: Iterator[dict[str, Any]] = client._stream_helper(answer, decode=True)
-        return events
 
     def check_ready(self) -> None:
         with self._engine() as engine:
@@ -177,17 +174,18 @@ class DockerRuntime(Runtime):
         """Measured by a short-lived container, because the engine does not report it. A leftover one is an orphan."""
         identity = Identity(self.installation, owner="probe", generation=0)
         launch = Launch(f"airlock-{self.installation[:8]}-probe-{uuid4().hex[:8]}", identity, "disk", config="{}")
-        with self._engine() as engine:
+        path = f"/containers/{launch.name}"
+        with engine_connection(self.address, self.keys_dir) as engine:
             try:
-                engine.create_container_from_config(container_config(launch, self.place), name=launch.name)
-            except ImageNotFound as error:
+                engine.call("POST", "/containers/create", container_config(launch, self.place), name=launch.name)
+            except NotThere as error:
                 raise ImageMissing(f"The media worker image {self.place.image} is not on this node.") from error
             try:
-                engine.start(launch.name)
-                engine.wait(launch.name, timeout=PROBE_SECONDS)
-                printed = engine.logs(launch.name, stdout=True, stderr=False).decode(errors="replace")
+                engine.call("POST", f"{path}/start")
+                engine.call("POST", f"{path}/wait", seconds=PROBE_SECONDS)
+                printed = read_output(engine.call("GET", f"{path}/logs", stdout="1", stderr="0"))
             finally:
-                engine.remove_container(launch.name, v=True, force=True)
+                engine.call("DELETE", path, v="1", force="1")
         try:
             answer = codec.loads(DiskAnswer, printed)
             return Disk(answer.free_bytes, answer.total_bytes, answer.node_at)
@@ -218,7 +216,7 @@ class DockerRuntime(Runtime):
         except NotFound:
             return None
         state = found["State"]
-        status = _status(state["Status"])
+        status = status_of(state["Status"])
         return Observed(
             name=name,
             identity=identity_of(found["Config"].get("Labels")),
@@ -238,7 +236,7 @@ class DockerRuntime(Runtime):
         client: docker.APIClient | None = None
         is_usable = False
         try:
-            url = self._url()
+            url = engine_url(self.address, self.keys_dir)
             client = clients.take(self.address, url) or self._connect(url)
             yield client
             is_usable = True
@@ -259,20 +257,13 @@ class DockerRuntime(Runtime):
             if client is not None:
                 clients.give_back(self.address, url, client, is_usable=is_usable)
 
-    def _url(self) -> str:
-        if parse_node_address(self.address).scheme != "ssh":
-            return self.address
-        return f"unix://{tunnel.local_socket(self.address, self.keys_dir, settings.NODE_CALL_SECONDS)}"
-
     def _connect(self, base_url: str) -> docker.APIClient:
         if base_url.startswith("unix://"):
             _check_socket(urlsplit(base_url).path)
         tls: TLSConfig | None = None
         if base_url.startswith("tcp://"):
             pair = (str(self.keys_dir / "cert.pem"), str(self.keys_dir / "key.pem"))
-            missing = [name for name in ("ca.pem", "cert.pem", "key.pem") if not (self.keys_dir / name).is_file()]
-            if missing:
-                raise Unreachable(f"Mutual TLS needs {', '.join(missing)} in {self.keys_dir}.")
+            check_keys(self.keys_dir)
             tls = TLSConfig(client_cert=pair, ca_cert=str(self.keys_dir / "ca.pem"), verify=True)
         return EngineClient(base_url=base_url, version="auto", timeout=settings.NODE_CALL_SECONDS, tls=tls or False)
 
@@ -285,11 +276,3 @@ def _check_socket(path: str) -> None:
             probe.connect(path)
         except OSError as error:
             raise Unreachable(f"No engine answers at {path}: {error.strerror or error}.") from error
-
-
-def _status(word: str) -> Status:
-    if word == "created":
-        return Status.CREATED
-    if word in {"running", "paused", "restarting"}:
-        return Status.RUNNING
-    return Status.EXITED

@@ -40,3 +40,10 @@ class FreeClients(Generic[C]):
                 free.append((url, client))
                 return
         client.close()
+
+    def close_all(self) -> None:
+        with self._lock:
+            free, self._free = self._free, {}
+        for each in free.values():
+            for _, client in each:
+                client.close()

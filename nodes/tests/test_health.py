@@ -1,17 +1,13 @@
 """Node health: three misses mean down, one answer means up, and one alert is raised."""
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.utils import timezone
 
 from nodes.machines import health
 from nodes.models import Node
-from station.leader_term import Term
 from station.models import Alert
-from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
@@ -52,25 +48,6 @@ def test_one_answer_means_up_and_resolves_the_alert(unreachable: Node, tmp_path:
     assert node.free_bytes
     assert Alert.objects.get().state == "resolved"
     assert [event.new for event in node.events.all()] == ["down", "up"]
-
-
-def test_the_step_checks_due_nodes_and_returns_the_time_of_the_next_check(
-    process_node: Node, unreachable: Node, settings: Any
-) -> None:
-    Node.objects.update(last_seen_at=None)
-    term, now = Term(), timezone.now()
-
-    upcoming = health.step(term, now)
-
-    assert upcoming is not None
-    assert now < upcoming <= now + timedelta(seconds=settings.NODE_CHECK_SECONDS)
-    wait_until(lambda: Node.objects.get(pk=unreachable.pk).missed_checks == 1, 10, "the silent one was checked")
-    wait_until(lambda: Node.objects.get(pk=process_node.pk).last_seen_at, 10, "the other one was checked")
-    assert Node.objects.get(pk=process_node.pk).missed_checks == 0
-    health.step(term, now)
-    term.memory(health.Checks).at.clear()
-    health.step(term, now - timedelta(minutes=10))  # R-23: the database's clock was set back
-    wait_until(lambda: Node.objects.get(pk=unreachable.pk).missed_checks == 2, 10, "it was checked once more")
 
 
 def test_tls_without_certificates_names_the_missing_files(settings: Any, tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from django.test import Client
 from django.urls import reverse
 
 from nodes import workloads
-from nodes.machines import health, node_controls
+from nodes.machines import node_controls
 from nodes.machines.call_pools import pools
 from nodes.models import Node, Workload
 from nodes.runtimes import process_home, runtime_for
 from nodes.runtimes.process import ProcessIds, _read
-from nodes.workloads import reconcile
+from nodes.workloads import node_checks, reconcile
 from station.clock import database_now
 from station.leader_term import Term
 from testing.processes import ROOT, environment, is_alive
@@ -133,13 +133,13 @@ def test_the_next_container_takes_over_when_nothing_runs_any_more(
 
     move_to(monkeypatch, "pid:[2]")
     assert runtime_for(process_node).is_here is False  # type: ignore[attr-defined]
-    assert health.step(Term(), database_now()) is None
+    assert node_checks.check_due(Term(), [process_node], database_now()) is None
     process_node.refresh_from_db()
     assert process_node.process_home.endswith("pid:[1]")
     os.kill(pid_of(workload), signal.SIGKILL)
     wait_until(lambda: not any(map(process_home._is_locked, process_home.run_dir().glob("*/lock"))), 20, "it ends")
 
-    health.step(Term(), database_now())
+    node_checks.check_due(Term(), [process_node], database_now())
     pools.wait_idle(10)
     process_node.refresh_from_db()
     assert process_node.process_home == f"{outside} in container pid:[2]"

@@ -12,6 +12,7 @@ from nodes import workloads
 from nodes.machines.call_pools import NodePools
 from nodes.models import Node, Workload
 from nodes.workloads import reconcile
+from nodes.workloads.node_checks import NodeChecks
 from nodes.workloads.status_poller import StatusPoller
 from station.leader_term import Term
 
@@ -29,10 +30,10 @@ def want(node: Node, number: int, **fields: Any) -> Workload:
     return made
 
 
-def without_sweeps(node: Node) -> Term:
-    """A term in which the node's orphans were just swept."""
+def without_node_checks(node: Node) -> Term:
+    """A term in which the node was just checked."""
     term = Term()
-    term.memory(reconcile.Checks).node_swept_at[node.pk] = 1e18
+    term.memory(NodeChecks).due_at[node.pk] = 1e18
     return term
 
 
@@ -73,7 +74,7 @@ def test_a_healthy_workload_is_not_checked_more_often_when_another_one_is_urgent
     want(node, 4, **running, is_wanted=False)
     urgent: dict[str, bool] = {}
     questions: list[int] = []
-    term = without_sweeps(node)
+    term = without_node_checks(node)
     term.memory(reconcile.Checks).checked_at[just_asked.pk] = time.monotonic() - 0.5
     monkeypatch.setattr(
         reconcile.pools,
@@ -93,7 +94,7 @@ def test_a_database_clock_that_was_set_back_delays_no_check(node: Node, monkeypa
     """R-23: the last answer seems to come from the future. Checks follow the monotonic clock."""
     workload = want(node, 1, state="running", removed_at=None, heartbeat_at=timezone.now())
     questions: list[int] = []
-    term = without_sweeps(node)
+    term = without_node_checks(node)
     monkeypatch.setattr(StatusPoller, "ask", lambda self, term, asked, *how: questions.extend(q.pk for q in asked))
     now = timezone.now()
     for seconds in (0, -600, -599):
@@ -118,7 +119,7 @@ def test_a_lost_workload_on_a_node_that_is_down_waits_until_the_node_is_back(
     asked: list[str] = []
     monkeypatch.setattr(reconcile, "LEFT_BEHIND_SECONDS", 3600.0)
     monkeypatch.setattr(reconcile, "HURRY_SECONDS", 0.0)
-    term = without_sweeps(node)
+    term = without_node_checks(node)
     monkeypatch.setattr(
         reconcile.pools, "submit_soon", lambda node, kind, task, is_urgent=False: asked.append(task.args[2])
     )

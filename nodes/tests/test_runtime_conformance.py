@@ -62,6 +62,23 @@ def test_ping_returns_a_version_and_free_disk_is_plausible(runtime: Runtime) -> 
     assert 0 < disk.free_bytes <= disk.total_bytes
 
 
+def test_a_check_shows_the_version_and_our_containers(runtime: Runtime, launch: Launch) -> None:
+    """Both ways: with a wait for the answer, and without one on a kept connection."""
+    runtime.start(launch)
+    try:
+        first = runtime.check(installation())
+        pending = runtime.begin_check(installation())
+        answers = [first, pending.read(10)] if pending is not None else [first]
+        assert [answer.version for answer in answers] == [runtime.ping()] * len(answers)
+        for answer in answers:
+            assert [(seen.name, seen.identity) for seen in answer.containers] == [(launch.name, launch.identity)]
+        assert runtime.check(None).containers == []
+    finally:
+        runtime.stop(launch.name, force=True)
+        wait_for_exit(runtime, launch.name)
+        runtime.remove(launch.name)
+
+
 def test_nothing_exists_before_the_first_start(runtime: Runtime) -> None:
     assert runtime.inspect("airlock-test-one") is None
     assert runtime.list_ours() == []

@@ -22,35 +22,37 @@ class Sightings:
     def __init__(self) -> None:
         self.first_seen: dict[tuple[int, str], float] = {}
 
+    def has_some(self, node_id: int) -> bool:
+        return any(node == node_id for node, _ in list(self.first_seen))
 
-def sweep_node(term: Term, node: Node) -> int:
-    """Check all our containers on one node; returns how many orphans were found.
+
+def end_orphans(term: Term, node: Node, listed: list[Observed]) -> None:
+    """End those of our containers on this node that have no row.
 
     The containers are listed before the rows are read. A row is committed before its container is created, so a listed
     container without a row is an orphan.
     """
-    runtime = runtime_for(node)
-    try:
-        listed = runtime.list_ours()
-    except RuntimeFault as fault:
-        logger.debug("The node was not swept for orphans. node=%s error=%s", node.name, redact(str(fault)))
-        return 0
-    # Rows of all nodes: two nodes may use the same engine, and names are unique in the installation.
-    known = set(
-        Workload.objects.to_look_at().filter(name__in=[seen.name for seen in listed]).values_list("name", flat=True)
-    )
-    orphans = [seen for seen in listed if seen.name not in known]
-    first_seen, names = term.memory(Sightings).first_seen, {seen.name for seen in orphans}
-    # A copy: the sweeps of other nodes add to it at the same time.
-    for stale in [key for key in list(first_seen) if key[0] == node.pk and key[1] not in names]:
+    known = known_names(listed)
+    orphans = {seen.name: seen for seen in listed if seen.name not in known}
+    first_seen = term.memory(Sightings).first_seen
+    # A copy: the checks of other nodes add to it at the same time.
+    for stale in [key for key in list(first_seen) if key[0] == node.pk and key[1] not in orphans]:
         del first_seen[stale]
-    for orphan in orphans:
+    runtime = runtime_for(node)
+    for orphan in orphans.values():
         try:
             age = time.monotonic() - first_seen.setdefault((node.pk, orphan.name), time.monotonic())
             _end(node, orphan, runtime, age)
         except RuntimeFault as fault:
             logger.warning("An orphan could not be ended yet. name=%s error=%s", orphan.name, redact(str(fault)))
-    return len(orphans)
+
+
+def known_names(listed: list[Observed]) -> set[str]:
+    """The names that have a row, on any node: two nodes may use the same engine, and names are unique."""
+    if not listed:
+        return set()
+    names = [seen.name for seen in listed]
+    return set(Workload.objects.to_look_at().filter(name__in=names).values_list("name", flat=True))
 
 
 def _end(node: Node, orphan: Observed, runtime: Runtime, age: float) -> None:

@@ -21,13 +21,11 @@ from django.db.models import F, Q
 from django.utils.module_loading import import_string
 
 from nodes.machines.call_pools import NO_NODE, pools
-from nodes.machines.health import spread
 from nodes.machines.roll_call import RollCall
 from nodes.models import Node, Workload
 from nodes.runtimes import here, runtime_for
-from nodes.workloads import engine_events, poll, stop
+from nodes.workloads import engine_events, node_checks, poll, stop
 from nodes.workloads.old_generations import is_left_behind, watch_ports
-from nodes.workloads.orphans import sweep_node
 from nodes.workloads.poll import Asked
 from nodes.workloads.reachability import Heard
 from nodes.workloads.start import start
@@ -44,7 +42,8 @@ HURRY_SECONDS = 0.5
 # A workload lost less than this long ago is checked in every turn, even if its node is down; an older one less often.
 RECENTLY_LOST = timedelta(minutes=3)
 LEFT_BEHIND_SECONDS = 5.0
-SWEEP_SECONDS = 5.0
+# New workloads are found this soon, without a notification.
+MOST_SECONDS = 5.0
 # A check that is due in less than this is due now: the loop may wake a little early.
 NEARLY_SECONDS = 0.01
 # An answer that waited longer for a thread is not used: the media worker is asked again.
@@ -59,10 +58,9 @@ CHECKED = (
 
 
 class Checks:
-    """The monotonic times of the last sweeps and checks: the database's clock may be set (R-23)."""
+    """The monotonic times of the last checks: the database's clock may be set (R-23)."""
 
     def __init__(self) -> None:
-        self.node_swept_at: dict[int, float] = {}
         self.checked_at: dict[int, float] = {}  # by workload
 
     def seconds_left(self, pk: int, interval: float) -> float:
@@ -77,9 +75,9 @@ class Checks:
 
 def step(term: Term, now: datetime) -> datetime | None:
     """Check every workload that is not removed, on other threads; the loop does not wait for them."""
-    checks = term.memory(Checks)
-    nodes = {node.pk: node for node in Node.objects.all() if not node.is_elsewhere(here())}
-    waits, questions = [SWEEP_SECONDS], []
+    checks, every_node = term.memory(Checks), list(Node.objects.all())
+    nodes = {node.pk: node for node in every_node if not node.is_elsewhere(here())}
+    waits, questions = [MOST_SECONDS], []
     rows = list(
         Workload.objects.to_look_at().filter(node__in=nodes).annotate(ends_at=F("spec__ends_at")).only(*CHECKED)
     )
@@ -100,8 +98,12 @@ def step(term: Term, now: datetime) -> datetime | None:
     if any(each.is_fenced and each.has_missed for each in questions):
         term.memory(RollCall).call()  # so that the answers are there when they are needed
     term.memory(StatusPoller).ask(term, questions, partial(_tell_later, term), partial(_check_later, term))
-    _watch_engines(term, checks, [node for node in nodes.values() if node.state == Node.State.UP])
-    return now + timedelta(seconds=min(waits)) if nodes else None
+    up = [node for node in nodes.values() if node.state == Node.State.UP]
+    if engine_events.unheard(term, up):
+        listen = partial(engine_events.keep_listening, term, up, partial(reconcile_soon, term))
+        pools.submit_soon(NO_NODE, "listen", listen)
+    next_check = node_checks.check_due(term, every_node, now)
+    return None if next_check is None else now + timedelta(seconds=min(next_check, *waits))
 
 
 def _interval(workload: Workload, node: Node, now: datetime) -> float:
@@ -123,19 +125,6 @@ def _question(workload: Workload, node: Node) -> Question:
         has_missed=bool(workload.missed_looks),
         ends_at=codec.decode(datetime, ends_at) if ends_at else None,
     )
-
-
-def _watch_engines(term: Term, checks: Checks, up: list[Node]) -> None:
-    """Listen for containers that end, and look for orphans."""
-    if engine_events.unheard(term, up):
-        listen = partial(engine_events.keep_listening, term, up, partial(reconcile_soon, term))
-        pools.submit_soon(NO_NODE, "listen", listen)
-    for node in up:
-        clock = time.monotonic()
-        if clock - checks.node_swept_at.get(node.pk, -1e9) >= SWEEP_SECONDS:
-            is_first = node.pk not in checks.node_swept_at
-            checks.node_swept_at[node.pk] = clock - (spread(node.pk + 5, SWEEP_SECONDS) if is_first else 0.0)
-            pools.submit_soon(node.pk, "sweep", partial(sweep_node, term, node))
 
 
 def reconcile_soon(term: Term, owner: str) -> None:

@@ -59,15 +59,20 @@ def node_of(channel: Channel) -> Node | None:
 
 def clashes_of(channel: Channel, windows: Iterable[LiveWindow]) -> list[Clash]:
     """The windows that others have reserved. Writes nothing."""
-    node, found = node_of(channel), []
-    for window in windows:
-        needed = _port_of(window.item)
-        if node is None or needed is None:
-            continue
-        others = Reservation.objects.standing().on(node.pk, *needed).exclude(owner=live_owner(channel))
-        others = others.overlapping(window.starts_at, window.ends_at).order_by("starts_at")
-        found += [Clash(channel, window, other) for other in others.select_related("port__node")[:1]]
-    return found
+    node = node_of(channel)
+    needed = {window: port for window in windows if (port := _port_of(window.item)) is not None}
+    if node is None or not needed:
+        return []
+    begins, ends = min(each.starts_at for each in needed), max(each.ends_at for each in needed)
+    rows = Reservation.objects.standing().filter(port__node=node).exclude(owner=live_owner(channel))
+    by_port: dict[tuple[str, int], list[Reservation]] = {}
+    for row in rows.overlapping(begins, ends).order_by("starts_at").select_related("port__node"):
+        by_port.setdefault((row.port.kind, row.port.number), []).append(row)
+    return [
+        Clash(channel, window, other)
+        for window, port in needed.items()
+        for other in [row for row in by_port.get(port, ()) if row.overlaps(window.starts_at, window.ends_at)][:1]
+    ]
 
 
 def _port_of(item: PlaylistItem) -> tuple[str, int] | None:
@@ -113,13 +118,13 @@ def _reserve(
     channel: Channel, windows: Sequence[LiveWindow], now: datetime, since: datetime | None, until: datetime
 ) -> list[Clash]:
     node = node_of(channel)
+    needed = [(window, port) for window in windows if (port := _port_of(window.item)) is not None]
+    known = ports.ports_of(node, {port for _, port in needed}) if node is not None and needed else {}
     wanted: dict[ports.Window, LiveWindow] = {}
-    for window in windows:
-        needed = _port_of(window.item)
-        if node is not None and needed is not None:
-            holder = f"channel {channel} (live item “{window.item.shown_title}”)"
-            port = ports.port_of(node, *needed)
-            wanted[ports.Window(port, window.starts_at, window.ends_at, holder, window.is_certain)] = window
+    for window, port in needed if known else ():
+        holder = f"channel {channel} (live item “{window.item.shown_title}”)"
+        times = window.starts_at, window.ends_at
+        wanted[ports.Window(known[port], *times, holder, window.is_certain)] = window
     ports.reserve_windows(live_owner(channel), wanted, now=now, since=since, until=until, project=channel.project)
     return clashes_of(channel, wanted.values())
 

@@ -10,7 +10,7 @@ from nodes.models import Node, Reservation, Workload
 from playout.channels import port_watch
 from playout.channels.port_watch import review, review_due, step
 from playout.lists.broadcast_days import begin_of, day_of
-from playout.models import Channel
+from playout.models import Channel, Playlist
 from scheduling.bookings.making import BookingRefused, book
 from scheduling.models import Booking, Recorder
 from scheduling.recording.workload_spec import ask_for_worker
@@ -200,6 +200,26 @@ def test_a_review_reads_two_days_however_many_lists_there_are(
     for number in range(2, 8):
         make_list(channel, begin_of(day_of(now) + number * DAY), now, live(deck, 600))
     assert queries() == few
+
+
+def test_a_review_after_a_takeover_asks_as_much_for_a_hundred_live_items_as_for_ten(
+    channel: Channel, deck: Recorder, now: datetime, tomorrow: datetime
+) -> None:
+    """P-15, R-11: a new leader reviews all channels, and must not ask for each of their items."""
+
+    def queries(day: datetime, items: int) -> int:
+        make_list(channel, day, now, *[each for _ in range(items) for each in (live(deck, 60), slate(60))])
+        channel.refresh_from_db()
+        assert len(reserved(channel)) == items
+        with CaptureQueriesContext(connection) as asked:
+            review(Term(), channel, now)
+        assert len(reserved(channel)) == items
+        Reservation.objects.all().delete()
+        Playlist.objects.all().delete()
+        return len(asked)
+
+    for day in (tomorrow, begin_of(day_of(now) + 3 * DAY)):
+        assert queries(day, 100) == queries(day, 10)
 
 
 def test_a_channel_without_live_items_is_not_reviewed_again(channel: Channel, now: datetime) -> None:

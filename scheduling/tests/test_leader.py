@@ -239,6 +239,10 @@ def test_an_idle_leader_asks_again_only_after_a_commit(
         assert loop._due == {"scheduling.rules.planning.step": due_at}
         wait_until(lambda: tick() == [GLANCE], 20, "a tick without a question", pause=0.0)
         assert loop._due == {"scheduling.rules.planning.step": due_at}
+        questions.clear()
+        Recorder.objects.update(name="Studio 2")  # a commit, as those of other databases
+        loop.turn(term)  # not a tick: the answer would not be used
+        assert questions == [GLANCE]
     finally:
         loop.leader.close()
 

@@ -31,7 +31,7 @@ def allows(text: str, field: str, value: int) -> bool:
         high = LIMITS[field][1] if span == "*" else value_of(last or first, field)
         if field == "weekday" and span == "*":
             high = 6
-        if field == "weekday" and last == "SUN":
+        if field == "weekday" and last == "SUN" and low:  # FRI-SUN; SUN-SUN is one day
             high = 7
         values = range(low, high + 1, int(step or 1))
         if value in values or (field == "weekday" and value == 0 and 7 in values):
