@@ -37,9 +37,10 @@ class Recorder(models.Model):
     )
     secrets_sealed = models.TextField(blank=True, editable=False)
     programme = models.PositiveIntegerField(
-        default=0,
+        null=True,
+        blank=True,
         validators=[MaxValueValidator(65535)],
-        help_text="The number of the programme, if the transport stream has several. 0 records all of them together.",
+        help_text="The number of the programme, if the transport stream has several. Empty: all of them together.",
     )
     container = models.CharField(
         "file format",

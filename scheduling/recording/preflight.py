@@ -150,7 +150,7 @@ def _source(booking: Booking, node: Node, now: datetime) -> Finding:
         return Finding("source", True, "not checked: its port is in use now")
     try:
         secrets = tuple(words_to_redact(recorder.secrets))
-        config = ProbeConfig(source_of(booking), PROBE_SECONDS, secrets, recorder.container, recorder.programme)
+        config = ProbeConfig(source_of(booking), PROBE_SECONDS, secrets, recorder.container, recorder.programme or 0)
     except CannotOpen as fault:
         return Finding("source", False, str(fault))
     devices = (f"/dev/blackmagic/io{recorder.address}",) if recorder.source_type == SourceType.DECKLINK else ()
@@ -168,11 +168,9 @@ def _source(booking: Booking, node: Node, now: datetime) -> Finding:
     return Finding("source", False, redact(answer.error))
 
 
-def _describe(answer: ProbeAnswer, programme: int) -> str:
+def _describe(answer: ProbeAnswer, programme: int | None) -> str:
     """What the source sends, and what of it the file will not have."""
-    text = "sends a picture"
-    if answer.tracks:
-        text = f"sends {', '.join(answer.tracks)}"
+    text = f"sends a picture ({', '.join(answer.tracks)})" if answer.tracks else "sends a picture"
     if answer.unrecorded:
         text += f". Not recorded, because the file format cannot hold it: {', '.join(answer.unrecorded)}"
     if len(answer.programmes) > 1 and not programme:

@@ -149,7 +149,7 @@ def config_of(booking: Booking, previous: Workload | None, source: Source) -> Ca
         min_free_bytes=settings.MIN_FREE_DISK_MB * MEGABYTE // 2,
         split_seconds=recorder.split_minutes * 60,
         split_offset_seconds=_house_offset_seconds(booking.starts_at),
-        programme=recorder.programme,
+        programme=recorder.programme or 0,
         follows=_follows(booking),
         devices=(DECKLINK_DEVICE.format(recorder.address),) if is_card else (),
         secrets=tuple(words_to_redact(recorder.secrets)),

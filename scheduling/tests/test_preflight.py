@@ -122,7 +122,7 @@ def test_the_source_check_tells_whether_the_source_sends(process_node: Any, proj
     assert "very-secret-words" not in text
 
     with sender("-f", "mpegts", f"srt://127.0.0.1:{port}?mode=listener&passphrase=very-secret-words"):
-        wait_until(lambda: findings(booking)["source"] == (True, "sends a picture"), 30, "the sender is up")
+        wait_until(lambda: findings(booking)["source"] == (True, "sends a picture (h264, aac)"), 30, "the sender is up")
     assert not Alert.objects.exclude(state="resolved").exists()
 
 

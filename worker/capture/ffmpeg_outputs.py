@@ -3,17 +3,17 @@
 from worker.capture.journal import Journal
 from worker.capture.splitting import INTERLEAVE, escape_tee, pattern_of, segment_output
 from worker.capture.tracks import kinds_kept
-from worker.wire.configuration import CaptureConfig, Source
+from worker.wire.configuration import CaptureConfig, ProbeConfig
 from worker.wire.parts_and_gaps import Part
 
 NEVER_SECONDS = "1000000000"
 NOWHERE = "/dev/null"
 
 
-def copying(source: Source, container: str, programme: int) -> list[str]:
+def copying(config: CaptureConfig | ProbeConfig) -> list[str]:
     """All tracks that the container can hold; of one programme, if it is chosen."""
-    chosen = f"p:{programme}:" if programme else ""
-    maps = [part for kind in kinds_kept(source, container) for part in ("-map", f"0:{chosen}{kind}?")]
+    chosen = f"p:{config.programme}:" if config.programme else ""
+    maps = [part for kind in kinds_kept(config.source, config.container) for part in ("-map", f"0:{chosen}{kind}?")]
     return [*maps, "-c", "copy"]
 
 

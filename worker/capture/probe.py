@@ -64,7 +64,7 @@ def look(config: ProbeConfig, tracks: list[Track]) -> str:
         if feed.is_raw:
             arguments += ["-map", "0:v?", "-map", "0:a?", "-f", "null", "-"]
         else:
-            arguments += copying(config.source, config.container, config.programme)
+            arguments += copying(config)
             arguments += tee(null_output(config.container, nowhere.fileno()), None)
         ffmpeg = Ffmpeg(
             binary,

@@ -145,9 +145,7 @@ class Capture:
         arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", str(REPORT_SECONDS)]
         container = self.config.container
         output = splitter.slave(part, container) if splitter else file_output(self.journal, part, container)
-        codec = copying(self.config.source, container, self.config.programme)
-        if feed.is_raw:
-            codec = encoding(self.config, is_split=splitter is not None)
+        codec = encoding(self.config, is_split=splitter is not None) if feed.is_raw else copying(self.config)
         arguments += [*feed.arguments, *codec, *tee(output, preview.port if preview else None)]
         ffmpeg = Ffmpeg(
             self.binary,

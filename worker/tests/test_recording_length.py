@@ -52,9 +52,9 @@ def test_a_recording_ends_on_time(tmp_path: Path, kind: str) -> None:
         ),
     }
     source, output = sources[kind]
-    ends_at = datetime.now(UTC) + timedelta(seconds=7)
+    ends_at = datetime.now(UTC) + timedelta(seconds=10)
     with capture(tmp_path, source, ends_at=ends_at.isoformat()) as worker:
-        worker.wait_for(state="connecting")
+        worker.wait_for(state="no_signal")  # it listens
         with sender(*output):
             final = worker.wait_end()
     ended_at = final["parts"][0]["ended_at"]
