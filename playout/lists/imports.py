@@ -3,11 +3,12 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from django.core.exceptions import ValidationError
@@ -116,9 +117,10 @@ def save(preview: Preview, playlist: Playlist, now: datetime) -> int:
 
 def _find(assets: Any, name: str) -> tuple[Asset | None, str]:
     """Find an asset by number, file name or title. Several matches are an error."""
-    if name.isdigit() and (found := assets.filter(pk=int(name[:18])).first()):
+    if name.isdecimal() and (found := assets.filter(pk=int(name[:18])).first()):
         return found, ""
-    file = unquote(urlsplit(name).path if "://" in name else name).replace("\\", "/").rpartition("/")[2]
+    # The end of a path or of a URL. Not urlsplit: it raises for a line like "http://[".
+    file = unquote(re.split(r"[?#]", name)[0] if "://" in name else name).replace("\\", "/").rpartition("/")[2]
     for rows in (assets.filter(title=name), assets.filter(parts__path__endswith=f"/{file}").distinct()):
         matches = list(rows[:2])
         if len(matches) == 1:
