@@ -33,11 +33,11 @@ class Answer:
 
 
 def check_url_form(url: str) -> None:
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         parts.port  # noqa: B018  (reading it checks it)
     except ValueError as error:
-        raise ValidationError("The port in the address is not valid.") from error
+        raise ValidationError("The host or the port in the address is not valid.") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValidationError("Enter a complete address that begins with https:// or http://.")
     if parts.username or parts.password:

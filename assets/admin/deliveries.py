@@ -25,7 +25,11 @@ from station.rights import only_visible
 
 
 def _server_of(config: Any) -> tuple[str, str]:
-    parts = urlsplit(str(config.get("base_url", "")) if isinstance(config, dict) else "")
+    address = str(config.get("base_url", "")) if isinstance(config, dict) else ""
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # like "https://["; the connector refuses it
+        return "", address
     return parts.scheme, parts.netloc
 
 

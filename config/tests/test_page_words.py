@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from assets.models import Asset
+from assets.models import Asset, Destination
 from jobs.models import Run
 from jobs.runs.queue import run_by_hand
 from playout.models import Channel
@@ -160,6 +160,21 @@ def test_a_search_field_with_something_that_is_no_object_is_refused_beside_the_f
         page = client.post(reverse("admin:playout_channel_add"), {"name": "One", "filler": wrong})
         assert page.status_code == 200
         assert page.context["adminform"].form.errors["filler"], wrong
+
+
+def test_a_broken_web_address_is_refused_beside_its_field(client: Client, project: Any) -> None:
+    """S-07: of an alert route, and of a destination that already has a secret."""
+    for wrong in ("http://[", "https://[::1", "https://a:99999999"):
+        route = {"name": "Desk", "channel": "webhook", "target": wrong, "min_severity": "20"}
+        page = client.post(reverse("admin:station_alertroute_add"), route).content.decode()
+        assert "The host or the port in the address is not valid." in page
+
+    mam = Destination(project=project, name="MAM", connector="http", config={"base_url": "https://mam.example"})
+    mam.set_secret("token-for-tests")
+    mam.save()
+    form = {"name": "MAM", "project": project.pk, "connector": "http", "config": '{"base_url": "https://["}'}
+    page = client.post(reverse("admin:assets_destination_change", args=[mam.pk]), form).content.decode()
+    assert "The host or the port in the address is not valid." in page
 
 
 def test_error_pages_explain_and_lead_back(client: Client, settings: Any) -> None:

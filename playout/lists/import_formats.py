@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from station.clock.lengths import seconds_of
@@ -52,7 +52,8 @@ class Wanted:
     def path(self) -> str:
         """The file's path with slashes, without the host or drive of an address."""
         is_address = "://" in self.file
-        return (unquote(urlsplit(self.file).path) if is_address else self.file).replace("\\", "/")
+        # Not urlsplit: it raises for a line like "http://[".
+        return (unquote(re.split(r"[?#]", self.file)[0]) if is_address else self.file).replace("\\", "/")
 
 
 @dataclass(frozen=True)

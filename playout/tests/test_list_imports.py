@@ -41,6 +41,13 @@ def test_a_playlist_is_imported_from_each_file_format(name: str, project: Any) -
         assert (first.in_seconds, first.out_seconds) == (5.0, 20.0)
 
 
+@pytest.mark.parametrize("line", ["http://[", "http://[::1/one-1.mp4?x#y", "²", "٣", "9" * 400, "a://b://c"])
+def test_a_line_that_is_no_address_and_no_number_is_a_problem_not_an_error(line: str, project: Any) -> None:
+    """S-07."""
+    preview = imports.look(imports.read("list.m3u", f"#EXTM3U\n{line}\n".encode()), Asset.objects.all())
+    assert len(preview.problems) == 1
+
+
 def test_bad_lines_are_listed_and_nothing_is_imported(project: Any) -> None:
     """P-12, S-07."""
     make_asset(project, "one")
