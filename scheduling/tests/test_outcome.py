@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from nodes.models import Node, Workload
+from scheduling.bookings.making import book
 from scheduling.models import Booking, Recorder
 from scheduling.recording import lifecycle
 from scheduling.recording.outcome import STOPPED_BY_HAND, conclude, merge_parts
@@ -166,6 +167,19 @@ def test_a_split_recording_is_split_by_the_house_clock(
     booking.recorder.split_minutes = Recorder.Split.QUARTER
     config = config_of(booking, None, SOURCE)
     assert (config.split_seconds, config.split_offset_seconds) == (900, seconds)
+
+
+def test_a_recording_knows_that_it_follows_another_one(booking: Booking) -> None:
+    """R-17: only if the other one records the same recorder up to that moment. The programme is passed on, too."""
+    end = booking.closes_at
+    following = book(booking.recorder, end, end + timedelta(minutes=10), now=booking.opens_at)
+    Booking.objects.filter(pk=booking.pk).update(state=State.RECORDING)
+    booking.recorder.programme = 7
+    assert config_of(following, None, SOURCE).follows
+    first = config_of(booking, None, SOURCE)
+    assert (first.follows, first.programme) == (False, 7)
+    following.opens_at += timedelta(minutes=1)
+    assert not config_of(following, None, SOURCE).follows
 
 
 def test_a_split_recording_is_complete(booking: Booking, node: Node) -> None:
