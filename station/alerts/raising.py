@@ -17,6 +17,7 @@ from station.models import Alert, AlertDelivery, AlertRoute, Project
 from station.models.alert import Severity
 from station.states import SCHEDULER
 
+SEEN_INTERVAL = timedelta(seconds=10)
 RAISED, ESCALATED, RESOLVED, RETURNED = "raised", "escalated", "resolved", "returned"
 
 
@@ -31,7 +32,10 @@ def raise_alert(
     project: Project | None = None,
     count: int = 1,
 ) -> Alert:
-    """Raise the alert `key`. If it is unresolved already: count it, update its text, send again only if it is worse."""
+    """Raise the alert `key`. If it is unresolved already: count it, update its text, send again only if it is worse.
+
+    The checks that raise it may come several times a second. While nothing changes, it is counted every ten seconds.
+    """
     changes: dict[str, Any] = {"title": title[:200], "text": text, "last_seen_at": now}
     for _ in range(3):  # another raise or resolve may win the race once or twice
         alert = Alert.objects.filter(key=key).exclude(state=Alert.State.RESOLVED).first() or _come_back(key, now)
@@ -53,6 +57,8 @@ def raise_alert(
                 return alert
             except IntegrityError:
                 continue
+        if count == 1 and not _is_news(alert, title[:200], text, severity, now):
+            return alert
         with transaction.atomic():
             worse = severity > alert.severity
             updated = (
@@ -72,6 +78,11 @@ def raise_alert(
                 _queue(alert, ESCALATED, now)
         return alert
     raise RuntimeError(f"alert {key} changes faster than it can be raised")
+
+
+def _is_news(alert: Alert, title: str, text: str, severity: Severity, now: datetime) -> bool:
+    is_same = (alert.title, alert.text) == (title, text) and severity <= alert.severity
+    return not is_same or not timedelta(0) <= now - alert.last_seen_at < SEEN_INTERVAL
 
 
 def _come_back(key: str, now: datetime) -> Alert | None:

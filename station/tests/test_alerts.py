@@ -77,6 +77,19 @@ def test_raising_twice_is_one_alert_seen_twice() -> None:
     assert Alert.objects.get().title == "Fire in studio A and B"
 
 
+def test_an_alert_without_news_is_written_every_ten_seconds_only() -> None:
+    """A source without signal is checked several times a second."""
+    now = timezone.now()
+    for tenths in range(300):
+        raise_alert("fire", "Fire in studio A", now=now + timedelta(seconds=tenths / 10))
+    alert = Alert.objects.get()
+    assert alert.times_seen == 3
+    raise_alert("fire", "Fire in studio A", now=alert.last_seen_at - timedelta(minutes=10))
+    assert Alert.objects.get().times_seen == 4, "a clock that was set back does not silence it"
+    raised(severity=Severity.CRITICAL)
+    assert Alert.objects.get().severity == Severity.CRITICAL
+
+
 def test_a_resolved_problem_that_returns_later_is_a_new_alert() -> None:
     earlier = timezone.now() - timedelta(minutes=16)
     raise_alert("fire", "Fire in studio A", now=earlier)
@@ -91,7 +104,7 @@ def test_an_acknowledged_alert_is_still_updated() -> None:
     alert = raised()
     assert acknowledge(alert, now=timezone.now(), by="anna")
     assert acknowledge(alert, now=timezone.now(), by="bert") is False
-    raised()
+    raised(text="It spreads.")
 
     assert Alert.objects.get().state == "acknowledged"
     assert Alert.objects.get().times_seen == 2
@@ -222,8 +235,8 @@ def test_forty_raises_at_once_are_one_alert() -> None:
 
     def go() -> None:
         barrier.wait()
-        for _ in range(4):
-            raised()
+        for number in range(4):
+            raised(text=f"{threading.get_ident()} {number}")
         connections.close_all()
 
     threads = [threading.Thread(target=go) for _ in range(10)]
