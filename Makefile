@@ -35,8 +35,9 @@ run: $(VENV)/.runtime ## set everything up and run it (PORT=8123 DATA_DIR=/some/
 test: export ARROWS_DIR = $(if $(ARGS),,$(CURDIR)/.cache/arrows)
 test: $(VENV)/.dev ## run the tests; with a Docker Engine at hand the Docker tier too
 	$(if $(ARGS),,@rm -rf .cache/arrows)
-	$(BIN)/python -m pytest $(or $(ARGS),-m "not alone and not paced and not night")
-	$(if $(ARGS),,$(BIN)/python -m pytest -n 4 -m "paced and not alone and not night")
+	$(BIN)/python -m pytest $(or $(ARGS),-m "not alone and not paced and not signals and not night")
+	$(if $(ARGS),,$(BIN)/python -m pytest -n 4 -m "paced and not alone and not signals and not night")
+	$(if $(ARGS),,$(BIN)/python -m pytest -n 2 -m "signals and not night")
 	$(if $(ARGS),,$(BIN)/python -m pytest -n 0 -m "alone and not night")
 	$(if $(ARGS),,$(BIN)/python -m testing.arrows)
 

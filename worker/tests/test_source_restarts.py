@@ -10,7 +10,7 @@ from testing.capturing import Worker, capture, seconds_between
 from testing.media import free_port
 from testing.transport_streams import Piece, Sent, length_of, make_stream, sending
 
-pytestmark = pytest.mark.paced
+pytestmark = [pytest.mark.paced, pytest.mark.alone]
 WRAP_SECONDS = (1 << 33) / 90_000  # the clock of a transport stream starts again after 26 hours
 SLACK_SECONDS = 0.5
 

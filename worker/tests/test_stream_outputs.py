@@ -76,6 +76,7 @@ def _running(output: Tended) -> Iterator[None]:
         output.join(10)
 
 
+@pytest.mark.alone
 def test_receivers_of_a_listening_output_get_the_live_moment_all_at_once(either_ffmpeg: Binary) -> None:
     """P-09: whoever calls gets what is on air now, also while others are connected; a leaving one disturbs none."""
     port = free_port(socket.SOCK_DGRAM)
