@@ -244,6 +244,8 @@ RETURN_LOST_SECONDS = env.float("RETURN_LOST_SECONDS", default=5.0)
 RETURN_BLACK_SECONDS = env.float("RETURN_BLACK_SECONDS", default=5.0)
 RETURN_FREEZE_SECONDS = env.float("RETURN_FREEZE_SECONDS", default=15.0)
 RETURN_SILENT_SECONDS = env.float("RETURN_SILENT_SECONDS", default=15.0)
+# The same for half a minute that differs by more from the channel's target loudness.
+RETURN_LOUDNESS_LU = env.float("RETURN_LOUDNESS_LU", default=8.0)
 # A moving preview of each recording. It costs about as much processor time as the recording itself.
 WORKER_PREVIEW = env.bool("WORKER_PREVIEW", default=True)
 FFMPEG = env.str("FFMPEG", default="")

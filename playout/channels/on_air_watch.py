@@ -104,3 +104,15 @@ def _returned(channel: Channel, status: PlayoutStatus) -> Iterator[Trouble | Fin
             yield Trouble(kind, f"{channel}: {what}", f"{text} {heard.error}".strip())
         elif not found:
             yield Fine(kind, "the monitored output is in order")
+    yield from _loudness(channel, heard.loudness_lufs)
+
+
+def _loudness(channel: Channel, heard: float | None) -> Iterator[Trouble | Fine]:
+    """The mean of the last half minute against the channel's target."""
+    target = channel.loudness_lufs
+    if heard is None or target is None or abs(heard - target) < settings.RETURN_LOUDNESS_LU:
+        yield Fine("loudness", "the loudness is near its target, or is not known")
+        return
+    text = f"The last half minute of the monitored output has {heard:.1f} LUFS; the channel's target is {target:.1f}."
+    title = f"{channel}: the output is too {'loud' if heard > target else 'soft'}"
+    yield Trouble("loudness", title, text, Severity.WARNING)

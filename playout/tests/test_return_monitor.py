@@ -60,6 +60,21 @@ def test_a_pause_and_the_slate_may_stand_still_and_black_is_not_called_frozen_to
     assert open_kinds() == {"black"}
 
 
+@pytest.mark.parametrize(("heard", "word"), [(-10.0, "loud"), (-35.0, "soft"), (-20.0, ""), (None, "")])
+def test_loudness_far_from_the_target_is_a_warning(channel: Channel, heard: float | None, word: str) -> None:
+    """P-09: half a minute counts; silence has an alert of its own."""
+    now = database_now()
+    watch_on_air(
+        channel, PlayoutStatus(owner="channel:1", generation=1, returned=ReturnStatus(loudness_lufs=heard)), now
+    )
+    assert [alert.title for alert in Alert.objects.all()] == ([f"One: the output is too {word}"] if word else [])
+    channel.loudness_lufs = None
+    watch_on_air(
+        channel, PlayoutStatus(owner="channel:1", generation=1, returned=ReturnStatus(loudness_lufs=heard)), now
+    )
+    assert open_kinds() == set(), "without a target every loudness is right"
+
+
 def test_the_secret_of_a_monitored_address_is_sealed_kept_and_dropped_with_its_address(channel: Channel) -> None:
     """S-05: what is stored shows no key; another address gets no key of the old one."""
     output = ChannelOutput(channel=channel, type="rtmp", address="rtmp://server.example/live/PUBLISHKEY")
