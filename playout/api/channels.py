@@ -46,6 +46,7 @@ class OutputIn(Schema):
     type: str
     address: str
     constant_bitrate: str = ""
+    monitored_at: str = ""
     is_active: bool = True
 
 

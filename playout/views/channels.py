@@ -103,7 +103,9 @@ def _outputs(channel: Channel, status: PlayoutStatus | None) -> list[dict[str, A
         if not output.is_active and not reported:
             continue
         word = reported.state if reported else "off"
-        colour = {"sending": "green", "waiting": "red", "starting": "blue"}.get(word, "grey")
+        is_listening = reported is not None and reported.receivers is not None and not reported.error
+        waiting = "blue" if is_listening else "red"
+        colour = {"sending": "green", "waiting": waiting, "starting": "blue"}.get(word, "grey")
         name = str(output)
         if reported and reported.receivers is not None:
             name += f" ({reported.receivers} connected)"

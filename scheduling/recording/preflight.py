@@ -172,7 +172,7 @@ def _describe(answer: ProbeAnswer, programme: int | None) -> str:
     """What the source sends, and what of it the file will not have."""
     text = f"sends a picture ({', '.join(answer.tracks)})" if answer.tracks else "sends a picture"
     if answer.unrecorded:
-        text += f". Not recorded, because the file format cannot hold it: {', '.join(answer.unrecorded)}"
+        text += f". Not recorded (the file format or ffmpeg cannot keep it): {', '.join(answer.unrecorded)}"
     if len(answer.programmes) > 1 and not programme:
         numbers = ", ".join(str(number) for number in answer.programmes)
         text += f". It has several programmes ({numbers}); all of them are recorded in one file"

@@ -155,7 +155,7 @@ def rtmp_listener(folder: Path) -> Sender:
 def udp(folder: Path, host: str = "127.0.0.1") -> Sender:
     port = free_port(socket.SOCK_DGRAM)
     sink = f"udpsink host={host} port={port}" + _interface(host)
-    source = {"type": "udp", "url": f"udp://{host}:{port}", "options": _read_from(host)}
+    source = {"type": "udp", "url": f"udp://{host}:{port}{_read_from(host)}"}
     return Sender(source, [gstreamer(f"{TRANSPORT_STREAM} ! {sink}", folder)])
 
 
@@ -163,7 +163,7 @@ def rtp(folder: Path, host: str = "127.0.0.1") -> Sender:
     """MPEG-TS in RTP (RFC 2250)."""
     port = free_port(socket.SOCK_DGRAM) // 2 * 2
     sink = f"rtpmp2tpay ! udpsink host={host} port={port}" + _interface(host)
-    source = {"type": "rtp", "url": f"rtp://{host}:{port}", "options": _read_from(host)}
+    source = {"type": "rtp", "url": f"rtp://{host}:{port}{_read_from(host)}"}
     return Sender(source, [gstreamer(f"{TRANSPORT_STREAM} ! {sink}", folder)])
 
 
@@ -171,8 +171,8 @@ def _interface(host: str) -> str:
     return " multicast-iface=lo auto-multicast=true" if host.startswith("239.") else ""
 
 
-def _read_from(host: str) -> dict[str, str]:
-    return {"localaddr": "127.0.0.1"} if host.startswith("239.") else {}
+def _read_from(host: str) -> str:
+    return "?localaddr=127.0.0.1" if host.startswith("239.") else ""
 
 
 def rtsp(folder: Path, transport: str = "tcp", login: tuple[str, ...] = ()) -> Sender:

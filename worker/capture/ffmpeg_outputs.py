@@ -3,6 +3,7 @@
 from worker.capture.journal import Journal
 from worker.capture.splitting import INTERLEAVE, escape_tee, pattern_of, segment_output
 from worker.capture.tracks import kinds_kept
+from worker.media.ffmpeg import Binary
 from worker.wire.configuration import CaptureConfig, ProbeConfig
 from worker.wire.parts_and_gaps import Part
 
@@ -10,11 +11,11 @@ NEVER_SECONDS = "1000000000"
 NOWHERE = "/dev/null"
 
 
-def copying(config: CaptureConfig | ProbeConfig) -> list[str]:
+def copying(config: CaptureConfig | ProbeConfig, binary: Binary) -> list[str]:
     """All tracks that the container can hold; of one programme, if it is chosen."""
     chosen = f"p:{config.programme}:" if config.programme else ""
-    maps = [part for kind in kinds_kept(config.source, config.container) for part in ("-map", f"0:{chosen}{kind}?")]
-    return [*maps, "-c", "copy"]
+    kinds = kinds_kept(config.source, config.container, binary)
+    return [*(part for kind in kinds for part in ("-map", f"0:{chosen}{kind}?")), "-c", "copy"]
 
 
 def encoding(config: CaptureConfig, *, is_split: bool) -> list[str]:

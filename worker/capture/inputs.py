@@ -13,11 +13,8 @@ from worker.capture.rtp import RtpReader
 from worker.media.sources import DROP_CONTROL, PROTOCOLS, Input, build_input, check_scheme, is_listener, numeric
 from worker.wire.configuration import Source
 
-# A jump of the source's clock is taken out if it is longer than this many seconds. With ffmpeg's own limit of 10, a
-# sender that starts again is corrected twice, and the file has a hole as long as what was recorded before.
-JUMP = ["-dts_delta_threshold", "1"]
 # ffmpeg waits 5 s for further programmes unless it is told not to.
-TRANSPORT_STREAM = [*JUMP, "-f", "mpegts", "-scan_all_pmts", "0"]
+TRANSPORT_STREAM = ["-f", "mpegts", "-scan_all_pmts", "0"]
 DEMUXERS = {"udp": TRANSPORT_STREAM, "srt": TRANSPORT_STREAM, "rtmp": ["-f", "live_flv"]}
 PLAYLIST = "hls+pipe:0"
 READ_BY = "async"  # ffmpeg 7.0 ignores SIGTERM if the name of its input begins with "pipe:"
@@ -37,7 +34,7 @@ def build_capture_input(
         check_scheme(source)
         url = numeric(source.url, can_look_up_names=can_look_up_names)
         options = [part for name, value in sorted(source.options.items()) for part in (f"-{name}", value)]
-        arguments = [*JUMP, "-protocol_whitelist", PROTOCOLS["hls"], *options, "-f", "hls", "-i", url]
+        arguments = ["-protocol_whitelist", PROTOCOLS["hls"], *options, "-f", "hls", "-i", url]
         return Input(arguments, b"", is_raw=False)
     demuxer = DEMUXERS.get(source.type)
     is_rtmp_listener = source.type == "rtmp" and is_listener(source)  # takes an option, which a playlist cannot have

@@ -15,11 +15,14 @@ WENT_ON_SECONDS = 1.0
 
 
 class PictureLoss:
-    """`is_whole` sources lose nothing on the way: what comes late is not missing (HLS, RTMP, RTSP)."""
+    """`is_whole` sources lose nothing on the way: what comes late is not missing (HLS, RTMP, RTSP).
 
-    def __init__(self, journal: Journal, *, is_whole: bool) -> None:
+    A raw source (a card) has no time of its own: whatever it does not deliver is missing.
+    """
+
+    def __init__(self, journal: Journal, *, is_whole: bool, is_raw: bool) -> None:
         self._journal = journal
-        self._is_whole = is_whole
+        self._is_whole, self._is_raw = is_whole, is_raw
         self._lost_at: datetime | None = None
         self._went_on = False
         self._noted = 0
@@ -47,7 +50,7 @@ class PictureLoss:
         """Write down the gap, if something else continued. True if the picture was lost before."""
         if self._lost_at is None:
             return False
-        if self._went_on:
+        if self._went_on or self._is_raw:
             self._journal.note_silence(part, self._lost_at, clock.moment() - timedelta(seconds=idle_seconds))
         self._lost_at, self._went_on = None, False
         return True

@@ -41,7 +41,7 @@ def answer_of(config: ProbeConfig) -> ProbeAnswer:
         ok=not trouble,
         error=trouble,
         tracks=tuple(str(track) for track in tracks),
-        unrecorded=tuple(unrecorded(tracks, config.source, config.container, config.programme)),
+        unrecorded=tuple(unrecorded(tracks, config, binary)) if (binary := find_binary()) else (),
         programmes=tuple(sorted({track.programme for track in tracks if track.programme is not None})),
     )
 
@@ -64,7 +64,7 @@ def look(config: ProbeConfig, tracks: list[Track]) -> str:
         if feed.is_raw:
             arguments += ["-map", "0:v?", "-map", "0:a?", "-f", "null", "-"]
         else:
-            arguments += copying(config)
+            arguments += copying(config, binary)
             arguments += tee(null_output(config.container, nowhere.fileno()), None)
         ffmpeg = Ffmpeg(
             binary,

@@ -50,7 +50,7 @@ NO_SIGNAL_SECONDS = 3.0
 # The source sends its picture as another track: ffmpeg does not record it, a new one does.
 CHANGED_SECONDS = 0.8
 # Nothing gets lost on the way from these sources; it may come late.
-WHOLE = ("hls", "rtmp", "rtsp")
+WHOLE, RAW = ("hls", "rtmp", "rtsp"), ("decklink", "test")
 WARM_UP_SECONDS = 2.0
 
 
@@ -71,7 +71,7 @@ class Capture:
         self.known_parts = 0
         self._first_part = config.first_part
         self._stop = threading.Event()
-        self._loss = PictureLoss(self.journal, is_whole=config.source.type in WHOLE)
+        self._loss = PictureLoss(self.journal, is_whole=config.source.type in WHOLE, is_raw=config.source.type in RAW)
         self.looked_at = time.monotonic()
 
     def ask_to_stop(self) -> None:
@@ -145,7 +145,9 @@ class Capture:
         arguments = ["-loglevel", "info", "-progress", "pipe:1", "-stats_period", str(REPORT_SECONDS)]
         container = self.config.container
         output = splitter.slave(part, container) if splitter else file_output(self.journal, part, container)
-        codec = encoding(self.config, is_split=splitter is not None) if feed.is_raw else copying(self.config)
+        codec = (
+            encoding(self.config, is_split=splitter is not None) if feed.is_raw else copying(self.config, self.binary)
+        )
         arguments += [*feed.arguments, *codec, *tee(output, preview.port if preview else None)]
         ffmpeg = Ffmpeg(
             self.binary,
@@ -161,7 +163,7 @@ class Capture:
             splitter.close()
         reason = self._watch(ffmpeg, preview, splitter)
         self._loss.note_end(self.take, ffmpeg)
-        code = ffmpeg.end(grace_seconds=0 if reason == STALLED else 5)
+        code = ffmpeg.end(grace_seconds=1 if reason == STALLED else 5)
         if reason not in FINAL:
             said = refusal_in(ffmpeg.progress.lines, self.config.source.type) or ffmpeg.last_words()
             if "No space left on device" in said:

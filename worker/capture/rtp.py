@@ -14,6 +14,7 @@ PACKET_BYTES = 65536
 RESTART_PACKETS = 1000
 HELD_PACKETS = 32
 RECEIVE_BYTES = 4 * 1024 * 1024
+MOST_BYTES = 2**30
 PIPE_BYTES = 1024 * 1024
 LOOK_SECONDS = 0.2
 NUMBERS = 1 << 16
@@ -93,7 +94,9 @@ def open_socket(host: str, port: int, options: dict[str, str]) -> socket.socket:
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_DGRAM)
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(options.get("buffer_size", RECEIVE_BYTES)))
+        opened.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVBUF, min(int(options.get("buffer_size", RECEIVE_BYTES)), MOST_BYTES)
+        )
         if address.is_multicast:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((host, port))

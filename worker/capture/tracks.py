@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from worker.wire.configuration import Source
+from worker.media.ffmpeg import Binary
+from worker.media.ffmpeg_versions import keeps_sparse_tracks
+from worker.wire.configuration import ProbeConfig, Source
 
 TRANSPORT_STREAMS = ("udp", "srt", "rtp")
 WORDS = {
@@ -32,9 +34,10 @@ class Track:
         return f"{name} ({self.language})" if self.language else name
 
 
-def kinds_kept(source: Source, container: str) -> str:
+def kinds_kept(source: Source, container: str, binary: Binary) -> str:
     """ffmpeg's letters for the kinds of tracks: MP4 holds no teletext, DVB subtitles or SCTE-35."""
-    return "vasd" if container == "mpegts" and source.type in TRANSPORT_STREAMS else "va"
+    can_hold = container == "mpegts" and source.type in TRANSPORT_STREAMS
+    return "vasd" if can_hold and keeps_sparse_tracks(binary) else "va"
 
 
 def read_tracks(described: Iterable[str]) -> list[Track]:
@@ -51,8 +54,8 @@ def read_tracks(described: Iterable[str]) -> list[Track]:
     return found
 
 
-def unrecorded(tracks: Iterable[Track], source: Source, container: str, programme: int) -> list[str]:
+def unrecorded(tracks: Iterable[Track], config: ProbeConfig, binary: Binary) -> list[str]:
     """The tracks of the programme that will not be in the file."""
-    kept = kinds_kept(source, container)
-    wanted = [track for track in tracks if not programme or track.programme == programme]
+    kept = kinds_kept(config.source, config.container, binary)
+    wanted = [track for track in tracks if not config.programme or track.programme == config.programme]
     return [str(track) for track in wanted if track.kind[0].lower() not in kept]

@@ -18,7 +18,7 @@ from worker.process.parent_death import die_with
 from worker.process.redaction import redact
 
 KILL_SECONDS = 5.0
-# How often ffmpeg reports. Between two reports ffmpeg 7.0 does not notice that it shall end.
+# How often ffmpeg reports. Between two reports ffmpeg 7.0 does not notice that it was asked to end.
 REPORT_SECONDS = 0.1
 # ffmpeg does not notice SIGTERM while it waits for data. A second one interrupts the waiting, but also the writing of
 # what it holds back: it is sent only if the source is silent, or if ffmpeg has not ended after a while.

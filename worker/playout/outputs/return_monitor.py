@@ -84,7 +84,7 @@ class ReturnMonitor(Tended):
             return
         if self._lost_since is None:
             self._lost_since = now - LATE_SECONDS
-            self._forget()
+            self._momentary.clear()
         if process is not None and process.is_running and process.idle_seconds() < STALL_SECONDS:
             return
         if now - self._spawned_at >= RETRY_SECONDS:

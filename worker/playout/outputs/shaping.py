@@ -96,7 +96,10 @@ class Shaper:
                 return []
             assert self._began is not None
             if now - self.next_at(now) > BEHIND_SECONDS:  # the machine was suspended: continue from now
-                self._slots += int((now - self.next_at(now)) / self._slot_seconds)
+                skipped = int((now - self.next_at(now)) / self._slot_seconds)
+                self._slots += skipped
+                if self._pcr_base is not None:  # the encoder's clock stood still too
+                    self._pcr_base -= skipped * self._slot_seconds
             found: list[tuple[bytes, int]] = []
             while self.next_at(now) <= now:
                 if self.rate.is_constant or self._is_worthwhile():

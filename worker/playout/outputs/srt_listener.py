@@ -58,19 +58,16 @@ class SrtListener(Tended):
         return replace(super().status(), bytes=sent, receivers=sum(each.is_connected for each in callers))
 
     def tend(self) -> None:
-        """Relay until there is nothing more to relay for a moment."""
+        """Open the port, then relay until the channel ends: a pause between two calls would delay every packet."""
         now = time.monotonic()
-        if self._front is None:
-            if now >= self._next_at:
-                self._next_at = now + RETRY_SECONDS
-                self._open()
-            return
-        if self._refused_at and now - self._refused_at > REPORT_SECONDS:
-            self.error, self._refused_at = "", 0.0
-        until = now + LOOK_SECONDS
-        while not self._ends.is_set() and time.monotonic() < until:
+        if self._front is None and now >= self._next_at:
+            self._next_at = now + RETRY_SECONDS
+            self._open()
+        while self._front is not None and not self._ends.is_set():
             self._relay(self._front)
-        self._drop_finished()
+            self._drop_finished()
+            if self._refused_at and time.monotonic() - self._refused_at > REPORT_SECONDS:
+                self.error, self._refused_at = "", 0.0
 
     def _open(self) -> None:
         parts = urlsplit(self.output.url)
