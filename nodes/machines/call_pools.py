@@ -22,8 +22,7 @@ from station.leader_turn import after_the_turn
 
 logger = logging.getLogger(__name__)
 
-# For tasks that belong to no node. Each kind has its own number, and so its own share of the threads.
-NO_NODE, NODE_GROUPS, PORT_REVIEWS = 0, -2, -3
+NO_NODE = 0  # for tasks that call no node
 Task = Callable[[], object]
 CHECK_THREADS, CHECKS_PER_NODE = 128, 8
 URGENT_THREADS, URGENT_PER_NODE = 64, 4
@@ -98,20 +97,19 @@ class NodePools:
         self._lanes: dict[bool, Lane] = {}
         self._busy: dict[tuple[int, str], Future[None]] = {}
         self._lock = threading.Lock()
-        self._queued: SimpleQueue[Task] = SimpleQueue()
-        self._submitter: threading.Thread | None = None
+        self._line: SimpleQueue[Task] = SimpleQueue()
+        self._clerk: threading.Thread | None = None
 
     def submit_soon(self, node_id: int, kind: str, task: Task, *, is_urgent: bool = False) -> None:
         """`submit`, a moment later and on another thread; returns at once."""
-        self._queued.put(lambda: self.submit(node_id, kind, task, is_urgent=is_urgent))
-        if self._submitter is None or not self._submitter.is_alive():
-            submitter = threading.Thread(target=self._submit_queued, daemon=True, name="pools")
-            submitter.start()
-            self._submitter = submitter
+        self._line.put(lambda: self.submit(node_id, kind, task, is_urgent=is_urgent))
+        if self._clerk is None:
+            self._clerk = threading.Thread(target=self._work_off_line, daemon=True, name="pools")
+            self._clerk.start()
 
-    def _submit_queued(self) -> None:
+    def _work_off_line(self) -> None:
         while True:
-            step = self._queued.get()
+            step = self._line.get()
             try:
                 step()
             except Exception:  # such as no memory for a thread; the leader puts every task in line again
@@ -144,15 +142,12 @@ class NodePools:
         return self._lanes[is_urgent]
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait up to `seconds` for running tasks and the tasks they start; True if all have ended.
-
-        For a single turn; the loop never waits.
-        """
+        """Wait up to `seconds` for what runs and what that begins; True if all has ended. The loop never waits."""
         deadline = time.monotonic() + seconds
         while True:
-            if self._submitter is not None:
+            if self._clerk is not None:
                 is_empty = threading.Event()
-                self._queued.put(is_empty.set)
+                self._line.put(is_empty.set)
                 if not is_empty.wait(max(0.0, deadline - time.monotonic())):
                     return False
             with self._lock:

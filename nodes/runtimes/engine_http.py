@@ -24,8 +24,7 @@ from nodes.runtimes.free_clients import FreeClients
 from station.database.roles import release_session
 
 KEY_FILES = ("ca.pem", "cert.pem", "key.pem")
-# The last three: an answer that is no such answer.
-FAULTS = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError)
+FAULTS = (OSError, http.client.HTTPException, ValueError, KeyError)
 # What a connection that the engine closed between two calls looks like.
 CLOSED = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
@@ -58,7 +57,7 @@ class EngineConnection:
         if not self.is_open():
             self._connect()
         try:
-            self._wait_at_most(seconds or settings.NODE_CALL_SECONDS)
+            self._http.sock.settimeout(seconds or settings.NODE_CALL_SECONDS)
             content, headers = (None, {}) if body is None else (json.dumps(body), {"Content-Type": "application/json"})
             self._http.request(method, self._target(path, query), content, headers)
             return self._answer().read()
@@ -115,13 +114,8 @@ class EngineConnection:
         self.version = f"Docker {found.get('Version', '?')}"
         self._prefix = f"/v{found['ApiVersion']}"
 
-    def _wait_at_most(self, seconds: float) -> None:
-        if self._http.sock is None:  # the answer before said "Connection: close"
-            self._http.connect()
-        self._http.sock.settimeout(seconds)
-
     def _send(self, target: str) -> http.client.HTTPResponse:
-        self._wait_at_most(settings.NODE_CALL_SECONDS)
+        self._http.sock.settimeout(settings.NODE_CALL_SECONDS)
         self._http.request("GET", target)
         return self._answer()
 

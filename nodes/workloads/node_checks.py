@@ -12,7 +12,7 @@ from functools import partial
 from django.conf import settings
 
 from nodes.machines import health
-from nodes.machines.call_pools import NODE_GROUPS, pools
+from nodes.machines.call_pools import NO_NODE, pools
 from nodes.models import Node
 from nodes.runtimes import here, installation, runtime_for
 from nodes.runtimes.base import MayNotAct, NodeAnswer, PendingCheck, RuntimeFault, readable
@@ -64,7 +64,7 @@ def check_due(term: Term, nodes: list[Node], now: datetime) -> float | None:
     if due:
         _store_seen(checks, ours, now)
         group = [node for node in ours if node.pk in due]
-        pools.submit_soon(NODE_GROUPS, f"checks:{min(due)}", partial(check_group, term, group, own_label(), now))
+        pools.submit_soon(NO_NODE, f"checks:{min(due)}", partial(check_group, term, group, own_label(), now))
     return checks.seconds_left(pks)
 
 
@@ -77,17 +77,16 @@ def own_label() -> str | None:
 
 
 def _store_seen(checks: NodeChecks, nodes: list[Node], now: datetime) -> None:
-    clock, newer = time.monotonic(), {}
-    for node in nodes:
-        if node.pk not in checks.answered_at or health.is_recent(node.last_seen_at, now, SEEN_INTERVAL):
-            continue
-        seconds = clock - checks.answered_at[node.pk]
-        # A stored time is not replaced by an older one, unless it is in the future: then the clock was set back.
-        seen_at = node.last_seen_at
-        if seen_at is None or seen_at > now or now - timedelta(seconds=seconds) > seen_at:
-            newer[node.pk] = seconds
-    if newer:
-        health.store_seen(newer, now)
+    clock = time.monotonic()
+    ago = {
+        node.pk: clock - checks.answered_at[node.pk]
+        for node in nodes
+        if node.pk in checks.answered_at and not health.is_recent(node.last_seen_at, now, SEEN_INTERVAL)
+    }
+    # A stored time is not replaced by an older one: the node has not answered since.
+    fresh = {pk: seconds for pk, seconds in ago.items() if seconds < SEEN_INTERVAL.total_seconds()}
+    if fresh:
+        health.store_seen(fresh, now)
 
 
 def check_group(term: Term, nodes: list[Node], label: str | None, now: datetime) -> None:
@@ -131,7 +130,6 @@ def check_node(term: Term, node: Node, label: str | None, now: datetime) -> None
     try:
         answer = runtime_for(node).check(label)
     except RuntimeFault as fault:
-        node.refresh_from_db()  # it was read some time ago, and misses are counted
         health.note_miss(node, redact(str(fault)))
         return
     term.memory(NodeChecks).answered_at[node.pk] = time.monotonic()
@@ -143,6 +141,4 @@ def _react(term: Term, node: Node, answer: NodeAnswer, now: datetime) -> None:
         health.note_answer(node, answer.version)
     if health.is_disk_check_due(node, now):
         pools.submit(node.pk, "disk", partial(health.check_disk, node))  # it may take long, and checks go on
-    if answer.containers or term.memory(Sightings).has_some(node.pk):
-        # Each stop may take long on a machine that dies meanwhile, and checks go on.
-        pools.submit(node.pk, "orphans", partial(end_orphans, term, node, answer.containers))
+    end_orphans(term, node, answer.containers)

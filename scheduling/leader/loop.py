@@ -44,7 +44,7 @@ BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
 AFTER_STEPPING_DOWN_SECONDS = 5.0
 # The time, and the snapshot: while the snapshot is the same, no query can find anything new.
 GLANCE = "EXTRACT(EPOCH FROM clock_timestamp()), pg_current_snapshot()"
-EARLY_TICK = 0.2  # of the time between ticks: a turn just before a tick takes its place, so an idle leader has one turn
+EARLY_TICK = 0.2  # of SCHEDULER_TICK_SECONDS
 DATABASE_FAULTS = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 
@@ -153,12 +153,12 @@ class Loop:
     def turn(self, term: Term) -> None:
         """Run every step that is due; a failing step does not stop the others."""
         asked = time.monotonic()
-        period = min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
-        is_tick = asked >= self._tick_at - period * EARLY_TICK
+        # A turn just before the tick takes its place: otherwise an idle leader would have two turns instead of one.
+        is_tick = asked >= self._tick_at - settings.SCHEDULER_TICK_SECONDS * EARLY_TICK
         if is_tick:
-            # The query is also the heartbeat. The tick is set before it: a notification that arrives with the answer,
-            # but is not part of it, brings the next tick forward.
-            self._tick_at = asked + period
+            # The query is also the heartbeat, so an idle leader asks at least that often. The tick is set before the
+            # query: a notification that arrives with the answer, but is not part of it, brings the next tick forward.
+            self._tick_at = asked + min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
         now, dues = self._ask_what_is_due(is_everything=not self._due) if is_tick else (self._ask_time(), {})
         reading = Reading(now, asked, time.monotonic())
         dispatcher = term.kept(Dispatcher)
@@ -221,7 +221,7 @@ class Loop:
         return _moment(seconds), self._answers
 
     def _ask_time(self) -> datetime:
-        """Between two ticks the due times are known, so only the time is asked."""
+        """A turn between two ticks knows what is due: no query can be cheaper, whatever other databases write."""
         return _moment(self._ask(GLANCE)[0]) if self.leader.is_leading else database_now()
 
     def _ask(self, question: str) -> tuple[str | None, ...]:

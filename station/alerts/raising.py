@@ -58,9 +58,7 @@ def raise_alert(
             except IntegrityError:
                 continue
         if count == 1 and not _is_news(alert, title[:200], text, severity, now):
-            if Alert.objects.filter(pk=alert.pk).exclude(state=Alert.State.RESOLVED).exists():
-                return alert
-            continue
+            return alert
         with transaction.atomic():
             worse = severity > alert.severity
             updated = (
