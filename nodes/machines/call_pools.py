@@ -103,9 +103,10 @@ class NodePools:
     def submit_soon(self, node_id: int, kind: str, task: Task, *, is_urgent: bool = False) -> None:
         """`submit`, a moment later and on another thread; returns at once."""
         self._line.put(lambda: self.submit(node_id, kind, task, is_urgent=is_urgent))
-        if self._clerk is None:
-            self._clerk = threading.Thread(target=self._work_off_line, daemon=True, name="pools")
-            self._clerk.start()
+        if self._clerk is None or not self._clerk.is_alive():
+            clerk = threading.Thread(target=self._work_off_line, daemon=True, name="pools")
+            clerk.start()
+            self._clerk = clerk
 
     def _work_off_line(self) -> None:
         while True:

@@ -24,7 +24,8 @@ from nodes.runtimes.free_clients import FreeClients
 from station.database.roles import release_session
 
 KEY_FILES = ("ca.pem", "cert.pem", "key.pem")
-FAULTS = (OSError, http.client.HTTPException, ValueError, KeyError)
+# The last three: an answer that is no such answer.
+FAULTS = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError)
 # What a connection that the engine closed between two calls looks like.
 CLOSED = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 

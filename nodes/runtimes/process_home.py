@@ -37,6 +37,7 @@ def take_home(node: Node) -> bool:
         return False
     if not Node.objects.filter(pk=node.pk, process_home=node.process_home).update(process_home=here()):
         return False
+    node.process_home = here()
     run_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
     _note().write_text(here())
     if pid_namespace():

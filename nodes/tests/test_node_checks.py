@@ -165,6 +165,20 @@ def test_the_times_of_the_answers_are_stored_with_one_statement(node: Node) -> N
     assert counts[0] == counts[1]
 
 
+def test_the_time_of_an_answer_is_stored_also_if_checks_are_rare(node: Node, settings: Any) -> None:
+    """P-05: whether this machine is cut off is judged by when the others were seen."""
+    settings.NODE_CHECK_SECONDS = 60.0
+    assert own_label()
+    term, now = Term(), database_now()
+    Node.objects.update(last_seen_at=now - timedelta(minutes=5))
+    term.memory(NodeChecks).answered_at[node.pk] = time.monotonic() - 60
+    check_due(term, list(Node.objects.all()), now)
+    assert pools.wait_idle(20)
+    seen_at = Node.objects.get().last_seen_at
+    assert seen_at is not None
+    assert seen_at >= now - timedelta(seconds=61)
+
+
 @pytest.mark.parametrize(("count", "moments"), [(1, 1), (10, 1), (50, 5), (200, 20)])
 def test_few_nodes_are_checked_together_and_many_in_groups(
     count: int, moments: int, monkeypatch: pytest.MonkeyPatch

@@ -77,16 +77,17 @@ def own_label() -> str | None:
 
 
 def _store_seen(checks: NodeChecks, nodes: list[Node], now: datetime) -> None:
-    clock = time.monotonic()
-    ago = {
-        node.pk: clock - checks.answered_at[node.pk]
-        for node in nodes
-        if node.pk in checks.answered_at and not health.is_recent(node.last_seen_at, now, SEEN_INTERVAL)
-    }
-    # A stored time is not replaced by an older one: the node has not answered since.
-    fresh = {pk: seconds for pk, seconds in ago.items() if seconds < SEEN_INTERVAL.total_seconds()}
-    if fresh:
-        health.store_seen(fresh, now)
+    clock, newer = time.monotonic(), {}
+    for node in nodes:
+        if node.pk not in checks.answered_at or health.is_recent(node.last_seen_at, now, SEEN_INTERVAL):
+            continue
+        seconds = clock - checks.answered_at[node.pk]
+        # A stored time is not replaced by an older one, unless it is in the future: then the clock was set back.
+        seen_at = node.last_seen_at
+        if seen_at is None or seen_at > now or now - timedelta(seconds=seconds) > seen_at:
+            newer[node.pk] = seconds
+    if newer:
+        health.store_seen(newer, now)
 
 
 def check_group(term: Term, nodes: list[Node], label: str | None, now: datetime) -> None:

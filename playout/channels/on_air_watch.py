@@ -96,12 +96,12 @@ def _returned(channel: Channel, status: PlayoutStatus) -> Iterator[Trouble | Fin
     for kind, found, limit, what in (
         ("return_lost", heard.lost_seconds, settings.RETURN_LOST_SECONDS, "the monitored output does not arrive"),
         ("black", heard.black_seconds, settings.RETURN_BLACK_SECONDS, "the output is black"),
-        ("freeze", frozen, settings.RETURN_FREEZE_SECONDS, "the picture of the output stands still"),
+        ("freeze", frozen, settings.RETURN_FREEZE_SECONDS, "the picture of the output is frozen"),
         ("silence", silent, settings.RETURN_SILENT_SECONDS, "the output is silent"),
     ):
         if found >= limit:
-            text = f"Measured on the monitored output, for {found:.0f} s so far."
-            yield Trouble(kind, f"{channel}: {what}", f"{text} {heard.error}".strip())
+            text = f"Measured on the monitored output. {heard.error}".strip()
+            yield Trouble(kind, f"{channel}: {what}", text)
         elif not found:
             yield Fine(kind, "the monitored output is in order")
     yield from _loudness(channel, heard.loudness_lufs)
@@ -114,5 +114,5 @@ def _loudness(channel: Channel, heard: float | None) -> Iterator[Trouble | Fine]
         yield Fine("loudness", "the loudness is near its target, or is not known")
         return
     text = f"The last half minute of the monitored output has {heard:.1f} LUFS; the channel's target is {target:.1f}."
-    title = f"{channel}: the output is too {'loud' if heard > target else 'soft'}"
+    title = f"{channel}: the output is too {'loud' if heard > target else 'quiet'}"
     yield Trouble("loudness", title, text, Severity.WARNING)

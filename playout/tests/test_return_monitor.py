@@ -60,7 +60,7 @@ def test_a_pause_and_the_slate_may_stand_still_and_black_is_not_called_frozen_to
     assert open_kinds() == {"black"}
 
 
-@pytest.mark.parametrize(("heard", "word"), [(-10.0, "loud"), (-35.0, "soft"), (-20.0, ""), (None, "")])
+@pytest.mark.parametrize(("heard", "word"), [(-10.0, "loud"), (-35.0, "quiet"), (-20.0, ""), (None, "")])
 def test_loudness_far_from_the_target_is_a_warning(channel: Channel, heard: float | None, word: str) -> None:
     """P-09: half a minute counts; silence has an alert of its own."""
     now = database_now()

@@ -58,7 +58,9 @@ def raise_alert(
             except IntegrityError:
                 continue
         if count == 1 and not _is_news(alert, title[:200], text, severity, now):
-            return alert
+            if Alert.objects.filter(pk=alert.pk).exclude(state=Alert.State.RESOLVED).exists():
+                return alert
+            continue
         with transaction.atomic():
             worse = severity > alert.severity
             updated = (
