@@ -12,7 +12,7 @@ import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 
-ENGINE = "django.db.backends.postgresql"
+ENGINE = "station.database.postgresql"
 SCHEMES = ("postgresql://", "postgres://", "service=")
 # libpq's names of what Django keeps outside OPTIONS
 OWN_PLACE = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}

@@ -65,7 +65,7 @@ class EmbeddedServer:
         return Path(tempfile.gettempdir()) / f"airlock-{digest}"
 
     def django_settings(self) -> dict[str, Any]:
-        engine = "django.db.backends.postgresql"
+        engine = "station.database.postgresql"
         return {"ENGINE": engine, "NAME": DATABASE_NAME, "USER": SUPERUSER, "HOST": str(self.socket_dir)}
 
     @property

@@ -37,8 +37,8 @@ from nodes.runtimes.container_config import Place, container_config, identity_of
 from nodes.runtimes.container_list import LIST, labelled, read_list, read_output, status_of
 from nodes.runtimes.engine_http import EngineConnection, NotThere, begin_call, check_keys, engine_connection, engine_url
 from nodes.runtimes.free_clients import FreeClients
+from station import precedence
 from station.database.roles import release_session
-from station.leader_turn import turn
 from worker.wire import codec
 from worker.wire.configuration import DiskAnswer
 
@@ -232,7 +232,7 @@ class DockerRuntime(Runtime):
         with contextlib.suppress(MayNotAct):
             _ = self.installation  # read it first: a query in the block would hold a session during the calls
         release_session()
-        turn.give_way()
+        precedence.give_way()
         client: docker.APIClient | None = None
         is_usable = False
         try:

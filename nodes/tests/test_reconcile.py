@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from nodes import workloads
-from nodes.machines.call_pools import NodePools
+from nodes.machines.call_pools import LIMITS, NodePools, Rank
 from nodes.models import Node, Workload
 from nodes.workloads import reconcile
 from nodes.workloads.node_checks import NodeChecks
@@ -72,20 +72,20 @@ def test_a_healthy_workload_is_not_checked_more_often_when_another_one_is_urgent
     just_asked, due = (want(node, number, **running) for number in (1, 2))
     want(node, 3)
     want(node, 4, **running, is_wanted=False)
-    urgent: dict[str, bool] = {}
+    ranks: dict[str, Rank] = {}
     questions: list[int] = []
     term = without_node_checks(node)
     term.memory(reconcile.Checks).checked_at[just_asked.pk] = time.monotonic() - 0.5
     monkeypatch.setattr(
         reconcile.pools,
         "submit_soon",
-        lambda node, kind, task, is_urgent=False: urgent.update({task.args[2]: is_urgent}),
+        lambda node, kind, task, rank=Rank.CHECK: ranks.update({task.args[2]: rank}),
     )
     monkeypatch.setattr(StatusPoller, "ask", lambda self, term, asked, *how: questions.extend(q.pk for q in asked))
 
     upcoming = reconcile.step(term, now)
 
-    assert urgent == {"x:3": True, "x:4": True}
+    assert ranks == {"x:3": Rank.RECORDING, "x:4": Rank.URGENT}
     assert questions == [due.pk]
     assert upcoming == now + timedelta(seconds=reconcile.HURRY_SECONDS)
 
@@ -121,7 +121,7 @@ def test_a_lost_workload_on_a_node_that_is_down_waits_until_the_node_is_back(
     monkeypatch.setattr(reconcile, "HURRY_SECONDS", 0.0)
     term = without_node_checks(node)
     monkeypatch.setattr(
-        reconcile.pools, "submit_soon", lambda node, kind, task, is_urgent=False: asked.append(task.args[2])
+        reconcile.pools, "submit_soon", lambda node, kind, task, rank=Rank.CHECK: asked.append(task.args[2])
     )
     for state, times in (("down", 1), ("down", 1), ("up", 2), ("up", 3)):
         Node.objects.update(state=state)
@@ -140,7 +140,7 @@ def test_a_start_does_not_queue_behind_checks() -> None:
     for number in range(20):
         pools.submit(1, f"look:{number}", gate.wait)
 
-    pools.submit(1, "start", done.set, is_urgent=True)
+    pools.submit(1, "start", done.set, rank=Rank.URGENT)
 
     try:
         assert done.wait(10)
@@ -148,6 +148,23 @@ def test_a_start_does_not_queue_behind_checks() -> None:
     finally:
         gate.set()
         pools.wait_idle(10)
+        pools.close()
+
+
+def test_every_node_finds_a_thread_although_all_of_a_lane_hang() -> None:
+    """P-18: more silent machines than the lane has threads; a recording on another machine starts at once."""
+    pools, gate, done = NodePools(), threading.Event(), threading.Event()
+    threads, per_node = LIMITS[Rank.RECORDING]
+    for number in range(threads * per_node):
+        pools.submit(2 + number // per_node, f"start:{number}", gate.wait, rank=Rank.RECORDING)
+
+    pools.submit(1, "start", done.set, rank=Rank.RECORDING)
+
+    try:
+        assert done.wait(10)
+    finally:
+        gate.set()
+        assert pools.wait_idle(10)
         pools.close()
 
 

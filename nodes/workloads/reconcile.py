@@ -20,7 +20,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Q
 from django.utils.module_loading import import_string
 
-from nodes.machines.call_pools import NO_NODE, pools
+from nodes.machines.call_pools import NO_NODE, Rank, pools
 from nodes.machines.roll_call import RollCall
 from nodes.models import Node, Workload
 from nodes.runtimes import here, runtime_for
@@ -135,31 +135,49 @@ def reconcile_soon(term: Term, owner: str) -> None:
 
 
 def _submit(term: Term, workload: Workload, *, is_node_away: bool = False, is_leaders_thread: bool = False) -> None:
-    """Starts and stops are urgent. What is left behind on a node that is away needs one thread for all of it."""
+    """Starts and stops go first. What is left behind on a node that is away needs one thread for all of it."""
     submit = pools.submit_soon if is_leaders_thread else pools.submit
     task = partial(reconcile_and_tell, term, workload.pk, workload.owner)
     if workload.is_over and is_node_away:
         submit(workload.node_id, "left_behind", task)
     else:
-        is_urgent = not workload.is_settled and not workload.is_over
-        submit(workload.node_id, f"workload:{workload.pk}", task, is_urgent=is_urgent)
+        submit(workload.node_id, f"workload:{workload.pk}", task, rank=_rank(workload))
+
+
+def _rank(workload: Workload) -> Rank:
+    if workload.is_settled or workload.is_over:
+        return Rank.CHECK
+    is_start = workload.is_wanted and workload.state in {State.REQUESTED, State.STARTING}
+    return Rank.RECORDING if is_start and not workload.is_fenced else Rank.URGENT
+
+
+def _rank_of_answer(question: Question) -> Rank:
+    """A fenced one may be off air: it does not queue behind recordings of its machine."""
+    return Rank.URGENT if question.is_fenced else Rank.CHECK
 
 
 def _check_later(term: Term, question: Question, owner: str, asked: Asked) -> None:
-    """Its answer needs a check. A fenced one may be off air: it does not queue behind recordings of its machine."""
+    """Its answer needs a check."""
     answered_at = time.monotonic()
 
     def check() -> None:
         is_fresh = time.monotonic() - answered_at < FRESH_SECONDS
         reconcile_and_tell(term, question.pk, owner, asked if is_fresh else None)
 
-    pools.submit(question.node.pk, f"workload:{question.pk}", check, is_urgent=question.is_fenced)
+    pools.submit(
+        question.node.pk, f"workload:{question.pk}", check, rank=Rank.URGENT if question.is_fenced else Rank.CHECK
+    )
 
 
 def _tell_later(term: Term, question: Question, owner: str) -> bool:
     """A new status is stored. False if the owner is busy with an older one."""
     task = partial(tell_owner, term, owner)
-    return pools.submit(question.node.pk, f"owner:{question.pk}", task, is_urgent=question.is_fenced) is not None
+    return (
+        pools.submit(
+            question.node.pk, f"owner:{question.pk}", task, rank=Rank.URGENT if question.is_fenced else Rank.CHECK
+        )
+        is not None
+    )
 
 
 def reconcile_and_tell(term: Term, pk: int, owner: str, asked: Asked | None = None) -> None:

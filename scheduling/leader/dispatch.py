@@ -21,6 +21,7 @@ from django.db import DatabaseError, InterfaceError, connection, connections
 
 from scheduling.bookings.lateness import ON_TIME_SECONDS, give_up_late, why_too_late
 from scheduling.models import Booking
+from station import precedence
 from station.database.notify import wake_scheduler
 from station.database.roles import release_session
 from station.leader_term import Term
@@ -270,7 +271,8 @@ def step(term: Term, now: datetime) -> datetime | None:
 
 def _guarded(start: Start, pk: int) -> None:
     try:
-        start(pk)
+        with precedence.starts.under_way():
+            start(pk)
     except Exception:  # the loop checks every starting booking again and continues from there
         logger.exception("A start failed. booking=%s", pk)
         with contextlib.suppress(DatabaseError, InterfaceError):  # the database is down, and the loop notices that too

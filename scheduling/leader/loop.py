@@ -31,7 +31,7 @@ from scheduling.leader.dispatch import LOCKED_RETRY, Dispatcher
 from scheduling.leader.election import Leader, NotLeading
 from scheduling.leader.turn_times import Reading, TurnTimes, alert_of_jump
 from scheduling.recording.loop_step import begin
-from station import leader_turn
+from station import precedence
 from station.admission import wait_until_admitted
 from station.clock import database_now
 from station.database.locks import is_busy
@@ -174,7 +174,7 @@ class Loop:
         if due_steps:
             close_old_connections()
             self._keep_session()
-        with leader_turn.turn:
+        with precedence.turn:
             took = self._run_steps(due_steps, term, now)
         self._times.note(time.monotonic() - asked, took)
         if self.leader.is_leading and (report := self._times.take_report()):

@@ -1,0 +1,1 @@
+"""Django's backend for PostgreSQL, with sessions kept free for the threads that go first."""
