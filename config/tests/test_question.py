@@ -10,7 +10,7 @@ from django.db import connection
 
 from assets.models import Asset, Delivery, Destination
 from jobs.runs.queue import job_row
-from scheduling.leader.loop import due_sql
+from scheduling.leader.steps import due_sql
 from station.clock import database_now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

@@ -1,6 +1,6 @@
 """Threads for calls to nodes, shared by all nodes: a node that hangs delays only itself.
 
-There are three lanes, so that starts and stops do not queue behind checks, nor recordings behind channels. In each lane
+There are four lanes, so that starts and stops do not queue behind checks, nor recordings behind channels. In each lane
 a node has a few threads at most, and one that hangs fewer still. One thread it always has: the others find one although
 many machines are silent (P-18).
 
@@ -35,12 +35,13 @@ class Rank(Enum):
     """How soon a task must be done."""
 
     CHECK = "check"
-    URGENT = "urgent"  # starts and stops
+    URGENT = "urgent"  # stops, and checks of what may be off air
+    START = "start"  # of channels
     RECORDING = "recording"  # starts of recordings
 
 
 # Threads in each lane, and for one node at most
-LIMITS = {Rank.CHECK: (96, 8), Rank.URGENT: (48, 4), Rank.RECORDING: (16, 4)}
+LIMITS = {Rank.CHECK: (80, 6), Rank.URGENT: (40, 4), Rank.START: (24, 4), Rank.RECORDING: (16, 4)}
 
 
 class Lane:

@@ -52,7 +52,8 @@ def choose(needs: Needs, now: datetime) -> Node:
     except MayNotAct as refusal:
         raise NoPlace(str(refusal)) from refusal
     live = Count("workloads", filter=Q(workloads__state__in=Workload.live_states()))
-    nodes = Node.objects.annotate(live_workloads=live)
+    silent = Count("workloads", filter=Q(workloads__state=Workload.State.RUNNING, workloads__missed_looks__gt=0))
+    nodes = Node.objects.annotate(live_workloads=live, silent_workloads=silent)
     if needs.node is not None:
         nodes = nodes.filter(pk=needs.node.pk)
     refusals: list[str] = []
@@ -77,9 +78,16 @@ def place(needs: Needs, now: datetime, want: Callable[[Node], T]) -> T:
     raise NoPlace("Other workloads took every suitable node at the same time.")
 
 
-def _rank(node: Node, needs: Needs) -> tuple[bool, bool, int, str]:
+def _rank(node: Node, needs: Needs) -> tuple[bool, bool, bool, int, str]:
     live: int = node.live_workloads  # type: ignore[attr-defined]
-    return node.pk in needs.avoid, lacks_room(node, needs), live, node.name
+    return node.pk in needs.avoid, lacks_room(node, needs), _may_be_gone(node), live, node.name
+
+
+def _may_be_gone(node: Node) -> bool:
+    """Did it, or a workload on it, not answer when last asked? When many machines fail at once, they become silent
+    together and are found to be down one after the other: what moves away from the first must not move to the next."""
+    silent: int = node.silent_workloads  # type: ignore[attr-defined]
+    return bool(node.missed_checks or silent)
 
 
 def lacks_room(node: Node, needs: Needs) -> bool:

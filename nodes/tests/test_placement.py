@@ -49,6 +49,18 @@ def test_the_node_with_the_fewest_workloads_is_chosen() -> None:
     assert choose(Needs(owner="x:1"), timezone.now()) == second
 
 
+@pytest.mark.parametrize("what", ["node", "workload"])
+def test_a_node_that_may_be_gone_is_chosen_only_if_there_is_no_other(what: str) -> None:
+    """P-05: when many machines fail at once, a channel must not move from one to the next."""
+    silent = make("a", missed_checks=int(what == "node"))
+    busy(silent, 1)
+    Workload.objects.update(missed_looks=int(what == "workload"))
+    assert choose(Needs(owner="x:1"), timezone.now()) == silent
+    other = make("b")
+    busy(other, 3)
+    assert choose(Needs(owner="x:1"), timezone.now()) == other
+
+
 def test_an_avoided_node_is_chosen_only_if_there_is_no_other() -> None:
     first = make("a")
     needs = Needs(owner="x:1", avoid=frozenset([first.pk]))

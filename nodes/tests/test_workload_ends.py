@@ -79,6 +79,21 @@ def test_a_workload_that_is_not_started_in_time_fails() -> None:
     assert workload.error == "It did not start in time."
 
 
+@pytest.mark.parametrize(
+    ("program", "node_state", "ends_as"),
+    [("playout", "down", State.FAILED), ("playout", "up", State.STARTING), ("capture", "down", State.STARTING)],
+)
+def test_only_a_channel_gives_up_its_start_on_a_node_that_went_down(
+    program: str, node_state: str, ends_as: State
+) -> None:
+    """P-05: it moves on at once instead of at its deadline. A recording has no other node: it goes on trying."""
+    workload = make(program)
+    Node.objects.update(state=node_state)
+    start.start(workload, Engine(answers=False))  # type: ignore[arg-type]
+    assert (workload.state, workload.exit_reason) == (ends_as, "node_gone" if ends_as == State.FAILED else "")
+    assert "no route to host" in workload.error
+
+
 def test_a_starting_media_worker_has_no_missed_checks_until_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """P-04: checks before its first answer do not count."""
 

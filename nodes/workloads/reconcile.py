@@ -147,37 +147,26 @@ def _submit(term: Term, workload: Workload, *, is_node_away: bool = False, is_le
 def _rank(workload: Workload) -> Rank:
     if workload.is_settled or workload.is_over:
         return Rank.CHECK
-    is_start = workload.is_wanted and workload.state in {State.REQUESTED, State.STARTING}
-    return Rank.RECORDING if is_start and not workload.is_fenced else Rank.URGENT
-
-
-def _rank_of_answer(question: Question) -> Rank:
-    """A fenced one may be off air: it does not queue behind recordings of its machine."""
-    return Rank.URGENT if question.is_fenced else Rank.CHECK
+    if workload.is_wanted and workload.state in {State.REQUESTED, State.STARTING}:
+        return Rank.START if workload.is_fenced else Rank.RECORDING
+    return Rank.URGENT
 
 
 def _check_later(term: Term, question: Question, owner: str, asked: Asked) -> None:
-    """Its answer needs a check."""
+    """Its answer needs a check. A fenced one may be off air: it does not queue behind recordings of its machine."""
     answered_at = time.monotonic()
 
     def check() -> None:
         is_fresh = time.monotonic() - answered_at < FRESH_SECONDS
         reconcile_and_tell(term, question.pk, owner, asked if is_fresh else None)
 
-    pools.submit(
-        question.node.pk, f"workload:{question.pk}", check, rank=Rank.URGENT if question.is_fenced else Rank.CHECK
-    )
+    rank = Rank.URGENT if question.is_fenced else Rank.CHECK
+    pools.submit(question.node.pk, f"workload:{question.pk}", check, rank=rank)
 
 
 def _tell_later(term: Term, question: Question, owner: str) -> bool:
     """A new status is stored. False if the owner is busy with an older one."""
-    task = partial(tell_owner, term, owner)
-    return (
-        pools.submit(
-            question.node.pk, f"owner:{question.pk}", task, rank=Rank.URGENT if question.is_fenced else Rank.CHECK
-        )
-        is not None
-    )
+    return pools.submit(question.node.pk, f"owner:{question.pk}", partial(tell_owner, term, owner)) is not None
 
 
 def reconcile_and_tell(term: Term, pk: int, owner: str, asked: Asked | None = None) -> None:

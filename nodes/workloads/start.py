@@ -7,7 +7,8 @@ from typing import Any
 
 from nodes import failpoints
 from nodes.machines.node_clock import Span, read_station_time
-from nodes.models import Workload
+from nodes.models import Node, Workload
+from nodes.models.workload import NODE_GONE
 from nodes.runtimes.base import NameTaken, Observed, OutcomeUnknown, Refused, Runtime, RuntimeFault, Status, Unreachable
 from nodes.workloads import launch_of
 from nodes.workloads.media_worker_client import WorkerSilent, fetch_status
@@ -63,6 +64,10 @@ def _call(workload: Workload, runtime: Runtime) -> Observed | None:
         _fail(workload, "name_taken", str(fault), now, removed_at=now)
     except (Unreachable, OutcomeUnknown) as fault:
         workload.error = redact(str(fault))
+        if workload.is_fenced and Node.objects.filter(pk=workload.node_id, state=Node.State.DOWN).exists():
+            # It is not on air, and another node may have room. If it did start, it is ended when the node is back.
+            _fail(workload, NODE_GONE, f"The node went down: {workload.error}", database_now())
+            return None
         Workload.objects.filter(pk=workload.pk).update(error=workload.error)
         logger.warning("Start is not confirmed yet. workload=%s error=%s", workload.name, workload.error)
     except Refused as fault:

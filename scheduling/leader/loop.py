@@ -15,43 +15,36 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
 from types import FrameType
 
 import psycopg
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 from django.utils.module_loading import import_string
 
 from jobs.runs import process_records
 from nodes.workloads import reconcile
-from scheduling.leader.dispatch import LOCKED_RETRY, Dispatcher
+from scheduling.leader.dispatch import Dispatcher
 from scheduling.leader.election import Leader, NotLeading
+from scheduling.leader.steps import DATABASE_FAULTS, Step, due_sql, run_step
 from scheduling.leader.turn_times import Reading, TurnTimes, alert_of_jump
 from scheduling.recording.loop_step import begin
 from station import precedence
 from station.admission import wait_until_admitted
 from station.clock import database_now
-from station.database.locks import is_busy
 from station.leader_term import Term
 
 logger = logging.getLogger(__name__)
 
-Step = Callable[[Term, datetime], datetime | None]
 BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0)
 AFTER_STEPPING_DOWN_SECONDS = 5.0
 # The time, and the snapshot: while the snapshot is the same, no query can find anything new.
 GLANCE = "EXTRACT(EPOCH FROM clock_timestamp()), pg_current_snapshot()"
-EARLY_TICK = 0.2  # of SCHEDULER_TICK_SECONDS
-DATABASE_FAULTS = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
-
-
-def due_sql(path: str) -> str:
-    """The SQL for the time at which this step is next due: DUE_SQL of its module, or "now" if there is none."""
-    sql: str = getattr(import_module(path.rpartition(".")[0]), "DUE_SQL", "SELECT clock_timestamp()")
-    return sql
+EARLY_TICK = 0.2  # of the time between two ticks
+# After a turn the loop rests for a multiple of the turn's length; not after a short one.
+REST_PER_TURN, SHORTEST_REST_SECONDS, LONGEST_REST_SECONDS = 3.0, 0.02, 0.25
 
 
 class Loop:
@@ -70,6 +63,7 @@ class Loop:
         self._beat_at = 0.0
         self._read: Reading | None = None  # the database's clock in the last turn
         self._times = TurnTimes()
+        self._turn_seconds = 0.0
         self._stop = threading.Event()
         self._wake_r, self._wake_w = os.pipe()
         os.set_blocking(self._wake_w, False)
@@ -154,11 +148,13 @@ class Loop:
         """Run every step that is due; a failing step does not stop the others."""
         asked = time.monotonic()
         # A turn just before the tick takes its place: otherwise an idle leader would have two turns instead of one.
-        is_tick = asked >= self._tick_at - settings.SCHEDULER_TICK_SECONDS * EARLY_TICK
+        # The query is also the heartbeat, so an idle leader asks at least that often.
+        tick_seconds = min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
+        is_tick = asked >= self._tick_at - tick_seconds * EARLY_TICK
         if is_tick:
-            # The query is also the heartbeat, so an idle leader asks at least that often. The tick is set before the
-            # query: a notification that arrives with the answer, but is not part of it, brings the next tick forward.
-            self._tick_at = asked + min(settings.SCHEDULER_TICK_SECONDS, settings.LEADER_HEARTBEAT_SECONDS)
+            # The tick is set before the query: a notification that arrives with the answer, but is not part of it,
+            # brings the next tick forward.
+            self._tick_at = asked + tick_seconds
         now, dues = self._ask_what_is_due(is_everything=not self._due) if is_tick else (self._ask_time(), {})
         reading = Reading(now, asked, time.monotonic())
         dispatcher = term.kept(Dispatcher)
@@ -176,7 +172,8 @@ class Loop:
             self._keep_session()
         with precedence.turn:
             took = self._run_steps(due_steps, term, now)
-        self._times.note(time.monotonic() - asked, took)
+        self._turn_seconds = time.monotonic() - asked
+        self._times.note(self._turn_seconds, took)
         if self.leader.is_leading and (report := self._times.take_report()):
             self.leader.report_turns(*report)
 
@@ -185,7 +182,7 @@ class Loop:
         took: dict[str, float] = {}
         for path, step in steps:
             began = time.monotonic()
-            self._due[path] = _run_step(path, step, term, now)
+            self._due[path] = run_step(path, step, term, now)
             took[path] = time.monotonic() - began
             if self.leader.is_leading:
                 self._beat_if_due()
@@ -241,6 +238,7 @@ class Loop:
 
     def _sleep(self) -> None:
         """Sleep until a step is due, a notification arrives, or we are asked to stop."""
+        self._rest()
         wake_at = time.monotonic() + self.seconds_to_sleep()
         while not self._stop.is_set() and self._tick_at:
             left = wake_at - time.monotonic()
@@ -249,6 +247,13 @@ class Loop:
             readable, _, _ = select.select([self.leader.fileno(), self._wake_r], [], [], left)
             if self.leader.fileno() in readable:
                 self._take_notices()
+
+    def _rest(self) -> None:
+        """Leave the interpreter to the other threads for longer than the turn took. When a hundred channels move, every
+        change wakes the loop: turn after turn, it would take half of the time that the moves need."""
+        seconds = min(REST_PER_TURN * self._turn_seconds, LONGEST_REST_SECONDS)
+        if seconds >= SHORTEST_REST_SECONDS and not self._stop.is_set():
+            select.select([self._wake_r], [], [], seconds)
 
     def _take_notices(self) -> None:
         if self.leader.take_notices():
@@ -272,20 +277,6 @@ class Loop:
         finally:
             _end_term(term)
         return self.seconds_to_sleep()
-
-
-def _run_step(path: str, step: Step, term: Term, now: datetime) -> datetime | None:
-    """When the step is needed again."""
-    try:
-        return step(term, now)
-    except DATABASE_FAULTS as error:
-        if not is_busy(error):
-            raise  # the database is down: no step can do anything
-        logger.warning("A step waits for a row that somebody else has locked. step=%s", path)
-        return now + LOCKED_RETRY
-    except Exception:  # a bug in one step must not stop the others
-        logger.exception("A step failed. step=%s", path)
-        return now + timedelta(seconds=1)
 
 
 def _end_term(term: Term) -> None:
