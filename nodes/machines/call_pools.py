@@ -24,7 +24,8 @@ from station.database.locks import is_busy
 
 logger = logging.getLogger(__name__)
 
-NO_NODE = 0  # for tasks that call no node
+# For tasks that belong to no node. Each kind has its own number, and so its own share of the threads.
+NO_NODE, NODE_GROUPS, PORT_REVIEWS = 0, -2, -3
 Task = Callable[[], object]
 MOST_THREADS = 1000
 # A node with a task that has been running for this long hangs. It gets no more threads than this.

@@ -58,7 +58,7 @@ class EngineConnection:
         if not self.is_open():
             self._connect()
         try:
-            self._http.sock.settimeout(seconds or settings.NODE_CALL_SECONDS)
+            self._wait_at_most(seconds or settings.NODE_CALL_SECONDS)
             content, headers = (None, {}) if body is None else (json.dumps(body), {"Content-Type": "application/json"})
             self._http.request(method, self._target(path, query), content, headers)
             return self._answer().read()
@@ -115,8 +115,13 @@ class EngineConnection:
         self.version = f"Docker {found.get('Version', '?')}"
         self._prefix = f"/v{found['ApiVersion']}"
 
+    def _wait_at_most(self, seconds: float) -> None:
+        if self._http.sock is None:  # the answer before said "Connection: close"
+            self._http.connect()
+        self._http.sock.settimeout(seconds)
+
     def _send(self, target: str) -> http.client.HTTPResponse:
-        self._http.sock.settimeout(settings.NODE_CALL_SECONDS)
+        self._wait_at_most(settings.NODE_CALL_SECONDS)
         self._http.request("GET", target)
         return self._answer()
 

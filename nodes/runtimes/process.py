@@ -81,7 +81,10 @@ class ProcessRuntime(Runtime):
         self._check_here()
         if not self.folder.is_dir():
             return []
-        names = [path.name for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        try:
+            names = [path.name for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        except OSError as error:
+            raise Refused(f"The folder of media workers cannot be read: {error}") from error
         found = [self.inspect(name) for name in sorted(names)]
         return [observed for observed in found if observed and self.is_ours(observed)]
 

@@ -12,7 +12,7 @@ from functools import partial
 from django.conf import settings
 
 from nodes.machines import health
-from nodes.machines.call_pools import NO_NODE, pools
+from nodes.machines.call_pools import NODE_GROUPS, pools
 from nodes.models import Node
 from nodes.runtimes import here, installation, runtime_for
 from nodes.runtimes.base import MayNotAct, NodeAnswer, PendingCheck, RuntimeFault, readable
@@ -64,7 +64,7 @@ def check_due(term: Term, nodes: list[Node], now: datetime) -> float | None:
     if due:
         _store_seen(checks, ours, now)
         group = [node for node in ours if node.pk in due]
-        pools.submit_soon(NO_NODE, f"checks:{min(due)}", partial(check_group, term, group, own_label(), now))
+        pools.submit_soon(NODE_GROUPS, f"checks:{min(due)}", partial(check_group, term, group, own_label(), now))
     return checks.seconds_left(pks)
 
 
@@ -131,6 +131,7 @@ def check_node(term: Term, node: Node, label: str | None, now: datetime) -> None
     try:
         answer = runtime_for(node).check(label)
     except RuntimeFault as fault:
+        node.refresh_from_db()  # it was read some time ago, and misses are counted
         health.note_miss(node, redact(str(fault)))
         return
     term.memory(NodeChecks).answered_at[node.pk] = time.monotonic()
@@ -142,4 +143,6 @@ def _react(term: Term, node: Node, answer: NodeAnswer, now: datetime) -> None:
         health.note_answer(node, answer.version)
     if health.is_disk_check_due(node, now):
         pools.submit(node.pk, "disk", partial(health.check_disk, node))  # it may take long, and checks go on
-    end_orphans(term, node, answer.containers)
+    if answer.containers or term.memory(Sightings).has_some(node.pk):
+        # Each stop may take long on a machine that dies meanwhile, and checks go on.
+        pools.submit(node.pk, "orphans", partial(end_orphans, term, node, answer.containers))

@@ -76,6 +76,7 @@ class Checks:
 def step(term: Term, now: datetime) -> datetime | None:
     """Check every workload that is not removed, on other threads; the loop does not wait for them."""
     checks, every_node = term.memory(Checks), list(Node.objects.all())
+    next_check = node_checks.check_due(term, every_node, now)  # first: a fault below must not stop it
     nodes = {node.pk: node for node in every_node if not node.is_elsewhere(here())}
     waits, questions = [MOST_SECONDS], []
     rows = list(
@@ -102,7 +103,6 @@ def step(term: Term, now: datetime) -> datetime | None:
     if engine_events.unheard(term, up):
         listen = partial(engine_events.keep_listening, term, up, partial(reconcile_soon, term))
         pools.submit_soon(NO_NODE, "listen", listen)
-    next_check = node_checks.check_due(term, every_node, now)
     return None if next_check is None else now + timedelta(seconds=min(next_check, *waits))
 
 

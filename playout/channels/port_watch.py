@@ -13,7 +13,7 @@ from functools import partial
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Min, Q
 
-from nodes.machines.call_pools import NO_NODE, pools
+from nodes.machines.call_pools import PORT_REVIEWS, pools
 from nodes.machines.ports import PortTaken, first_other, hold
 from nodes.models import Reservation
 from playout.channels.channel_alerts import alert, resolve
@@ -24,7 +24,7 @@ from playout.models import Channel, PlaylistItem
 from playout.models.channel import ChannelQuerySet
 from scheduling.models import Booking
 from station.clock import house_time
-from station.database.locks import free_rows
+from station.database.locks import free_rows, is_busy
 from station.leader_term import Term
 from station.models.alert import Severity
 
@@ -46,13 +46,13 @@ class Settled:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Have the channels that are due reviewed, on another thread: a review takes some twenty statements (P-18)."""
+    """Review the channels that are due, on another thread: a review takes some twenty statements (P-18)."""
     upcoming: datetime | None = _waiting().aggregate(next=Min("ports_due_at"))["next"]
     if upcoming is None:
         return None
     if upcoming > now:
         return upcoming
-    pools.submit_soon(NO_NODE, "ports", partial(review_due, term, now))
+    pools.submit_soon(PORT_REVIEWS, "ports", partial(review_due, term, now))
     return now + PAUSE
 
 
@@ -68,8 +68,9 @@ def review_due(term: Term, now: datetime) -> None:
             return
         try:
             review(term, channel, now)
-        except (OperationalError, InterfaceError):
-            raise  # the database is away, or a row is locked
+        except (OperationalError, InterfaceError) as error:
+            if not is_busy(error):
+                raise  # the database is away
         except Exception:  # a fault in one channel must not stop the others
             logger.exception("The ports of a channel could not be reviewed. channel=%s", channel.pk)
             Channel.objects.filter(pk=channel.pk).update(ports_due_at=now + ON_AIR_EVERY)

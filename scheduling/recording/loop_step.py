@@ -60,7 +60,7 @@ class Passes:
 
 
 def step(term: Term, now: datetime) -> datetime | None:
-    """Have the bookings advanced that need it now; once per tick all active ones."""
+    """Advance, on other threads, the bookings that need it now; once per tick all active ones."""
     passes = term.memory(Passes)
     active = Booking.objects.active()
     is_full = time.monotonic() - passes.looked_at_all >= settings.SCHEDULER_TICK_SECONDS
@@ -76,7 +76,9 @@ def step(term: Term, now: datetime) -> datetime | None:
     for pk in overdue.values_list("pk", flat=True):
         logger.error("A booking was not dispatched on time; it is started now. booking=%s", pk)
         chosen.append(pk)
-    for pk in _without_locked(passes, chosen):
+    free = _without_locked(passes, chosen)
+    passes.failed_last_time.update(failed_last_time.intersection(chosen).difference(free))
+    for pk in free:
         pools.submit_soon(THREADS, f"booking:{pk}", partial(_look_by_id, term, pk))
     if is_full:
         passes.looked_at_all = time.monotonic()
@@ -101,13 +103,19 @@ def _without_locked(passes: Passes, chosen: list[int]) -> list[int]:
 
 
 def _look_by_id(term: Term, pk: int) -> None:
-    booking = Booking.objects.select_related(*WITH).filter(pk=pk).first()
-    if booking is None or term.is_over:
-        return
-    # It may have been moved to a later time since it was chosen.
-    is_overdue = booking.state == State.ARMED and booking.opens_at <= database_now() - OVERDUE
-    if (booking.state in Booking.ACTIVE or is_overdue) and not _look_at(term, booking):
-        term.memory(Passes).locked.add(pk)
+    passes = term.memory(Passes)
+    try:
+        booking = Booking.objects.select_related(*WITH).filter(pk=pk).first()
+        if booking is None or term.is_over:
+            return
+        # It may have been moved to a later time since it was chosen.
+        is_overdue = booking.state == State.ARMED and booking.opens_at <= database_now() - OVERDUE
+        if (booking.state in Booking.ACTIVE or is_overdue) and not _look_at(term, booking):
+            passes.locked.add(pk)
+            passes.failed_last_time.add(pk)
+    except (OperationalError, InterfaceError):
+        passes.failed_last_time.add(pk)
+        raise
 
 
 def begin(term: Term, pk: int) -> None:
