@@ -20,6 +20,7 @@ from scheduling.recording import lifecycle, loop_step, workload_spec
 from scheduling.recording.lifecycle import BACKOFF_SECONDS, advance, request_stop
 from station.leader_term import Term
 from station.models import Alert
+from testing.database import stranger
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -133,6 +134,29 @@ def test_a_start_that_failed_in_the_dispatcher_is_tried_again_at_once(
     loop_step.step(term, timezone.now())
     assert pools.wait_idle(20)
     dispatched.refresh_from_db()
+    assert dispatched.state == State.RETRY_WAIT, "there is no node: it was tried and will be tried again"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_start_that_meets_a_lock_again_and_again_is_tried_until_the_lock_is_gone(
+    dispatched: Booking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-22: it does not rest until its window opens."""
+    connection.close()
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=100ms")
+    term = between_full_passes()
+    with stranger("SELECT 1 FROM scheduling_booking FOR NO KEY UPDATE"):
+        loop_step.begin(term, dispatched.pk)
+        for _ in range(4):
+            loop_step.step(term, timezone.now())
+            assert pools.wait_idle(20)
+            dispatched.refresh_from_db()
+            assert dispatched.state == State.STARTING
+    for _ in range(2):  # the first of them finds out that the row is free
+        loop_step.step(term, timezone.now())
+        assert pools.wait_idle(20)
+    dispatched.refresh_from_db()
+    connection.close()
     assert dispatched.state == State.RETRY_WAIT, "there is no node: it was tried and will be tried again"
 
 
