@@ -87,13 +87,18 @@ def store(
     meta = row._meta
     check(request, permission or f"{meta.app_label}.{verb}_{meta.model_name}", of or row)
     before = audit.values_of(type(row)._base_manager.get(pk=row.pk)) if verb == "change" else {}
+    validate(row, where)
+    with transaction.atomic():
+        row.save(update_fields=fields)
+        audit.record(by(request), verb, row, before=before, after=audit.values_of(row))
+
+
+def validate(row: models.Model, where: str = "") -> None:
+    """422 lists every error."""
     try:
         row.full_clean()
     except ValidationError as error:
         raise HttpError(UNPROCESSABLE, "; ".join(_faults(error, where))) from error
-    with transaction.atomic():
-        row.save(update_fields=fields)
-        audit.record(by(request), verb, row, before=before, after=audit.values_of(row))
 
 
 def remove(request: HttpRequest, row: models.Model) -> None:

@@ -17,7 +17,19 @@ from playout.channels import controls
 from playout.lists.broadcast_days import day_of, is_plannable
 from playout.lists.reservations import settle, watch_soon
 from playout.models import Channel, ChannelOutput, Playlist, PlaylistItem
-from station.api_support import CONFLICT, UNPROCESSABLE, Answer, answer, check, one, project_of, remove, store, visible
+from station.api_support import (
+    CONFLICT,
+    UNPROCESSABLE,
+    Answer,
+    answer,
+    check,
+    one,
+    project_of,
+    remove,
+    store,
+    validate,
+    visible,
+)
 from station.clock import database_now
 from worker.wire import codec
 from worker.wire.status import PlayoutStatus
@@ -159,6 +171,10 @@ def _write(request: HttpRequest, channel: Channel, wanted: ChannelChange, verb: 
             for each in wanted.outputs:
                 output = ChannelOutput(channel=channel, **each.dict())
                 store(request, output, "add", permission="playout.change_channel", of=channel)
+        elif "video_bitrate" in given:  # is there still room for it in a constant bitrate?
+            for output in channel.outputs.exclude(constant_bitrate=""):
+                output.channel = channel
+                validate(output, f"output {output}")
         settle(channel, database_now())  # its node or its list may be another one
         watch_soon([channel], database_now())
 

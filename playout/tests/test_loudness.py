@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.test import Client
 
 from assets.models import Asset
 from playout.channels.workload_spec import config_of
@@ -11,6 +12,8 @@ from playout.lists.loudness import gain_of
 from playout.lists.rundown import filler_of, rundown_of
 from playout.models import Channel, ChannelOutput
 from station.clock import database_now
+from station.models import ApiToken
+from station.tokens import hash_of
 
 pytestmark = pytest.mark.django_db
 
@@ -64,3 +67,23 @@ def test_a_constant_bitrate_has_room_for_the_picture_and_reaches_the_media_worke
     config = config_of(channel, [output], rundown_of(channel, database_now()))
     assert config.outputs[0].constant_bitrate == "2M"
     assert (config.service_name, config.service_provider) == (channel.name, channel.project.name)
+
+
+def test_a_higher_picture_bitrate_needs_room_in_the_constant_bitrates_of_the_outputs(
+    channel: Any, admin_user: Any, client: Client
+) -> None:
+    """P-09: over the API the channel and its outputs are changed apart; the refusal names the output."""
+    ChannelOutput.objects.create(channel=channel, type="udp", address="udp://239.1.1.1:5000", constant_bitrate="2M")
+    ApiToken.objects.create(name="t", user=admin_user, token_hash=hash_of("secret"), created_at=database_now())
+    before = channel.video_bitrate
+    for wanted, status in (("8M", 422), ("700k", 200)):
+        answer = client.patch(
+            f"/api/channels/{channel.pk}",
+            {"video_bitrate": wanted},
+            content_type="application/json",
+            headers={"Authorization": "Bearer secret"},
+        )
+        assert answer.status_code == status, answer.content
+        channel.refresh_from_db()
+        assert channel.video_bitrate == (before if status == 422 else wanted)
+        assert ("239.1.1.1" in answer.content.decode()) == (status == 422)
