@@ -63,6 +63,24 @@ def gst_udp(folder: Path, port: int) -> Receiver:
     return _received(folder, {"type": "udp", "url": f"udp://127.0.0.1:{port}"}, f"udpsrc address=127.0.0.1 port={port}")
 
 
+@dataclass
+class KeepingReceiver:
+    """Decodes picture and sound, and keeps both with the times at which it would show and play them."""
+
+    program: Program
+    kept: Path
+
+
+def gst_keeping(folder: Path, source: str) -> KeepingReceiver:
+    kept = folder / "received.mkv"
+    pipeline = (
+        f"{source} ! tsdemux name=demuxer matroskamux name=muxer streamable=true ! filesink location={kept} "
+        "demuxer. ! queue ! h264parse ! openh264dec ! videoconvert ! video/x-raw,format=I420 ! queue ! muxer. "
+        "demuxer. ! queue ! aacparse ! faad ! audioconvert ! queue ! muxer."
+    )
+    return KeepingReceiver(Program("gst-launch-1.0", "-q", *pipeline.split(), log=folder / "received.log"), kept)
+
+
 def gst_rtp(folder: Path, port: int) -> Receiver:
     caps = "application/x-rtp,media=video,clock-rate=90000,encoding-name=MP2T,payload=33"
     source = f"udpsrc address=127.0.0.1 port={port} caps={caps} ! rtpjitterbuffer ! rtpmp2tdepay"

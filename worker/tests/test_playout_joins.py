@@ -1,7 +1,6 @@
 """Ninety seconds of joins between clips, measured on the output: frames, time stamps, lip sync and drift."""
 
 import os
-import subprocess
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from testing.claps import claps_in, make_clap
 from testing.counted import numbers_in, pattern
-from testing.media import environment, ffmpeg
 from testing.playing import asrun, asset, make_clip, playout, stamps
 from testing.waiting import wait_until
 
@@ -91,59 +90,15 @@ def _last(worker: Any) -> int:
 
 def test_sound_and_picture_stay_in_sync(tmp_path: Path) -> None:
     """P-09: less than 40 ms apart after many joins, whatever start times the containers give."""
-    flash = "color=c=black:size=320x180:rate=25,drawbox=c=white:t=fill:enable='between(n,25,27)'"
-    beep = "aevalsrc='0.8*sin(2*PI*1000*t)*between(t,1,1.12)':s=48000"
     for name, more in (("a.mp4", ()), ("b.ts", ()), ("c.mkv", ("-ar", "44100"))):
-        command = [
-            ffmpeg(),
-            "-y",
-            "-loglevel",
-            "error",
-            "-nostdin",
-            "-f",
-            "lavfi",
-            "-i",
-            flash,
-            "-f",
-            "lavfi",
-            "-i",
-            beep,
-        ]
-        command += ["-t", "2", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", *more]
-        subprocess.run([*command, str(tmp_path / name)], env=environment(), check=True, timeout=60)
+        make_clap(tmp_path / name, *more)
     names = ["a.mp4", "b.ts", "c.mkv"] * 3
     items = [asset(str(number), name, seconds=2.0) for number, name in enumerate(names)]
     with playout(tmp_path, items) as worker:
         wait_until(lambda: _last(worker) == len(items) - 1, 90, "the last clip has ended", pause=0.5)
         worker.stop()
-    flashes, beeps = flashes_in(tmp_path / "out.ts"), beeps_in(tmp_path / "out.ts")
+    flashes, beeps = claps_in(tmp_path / "out.ts")
     assert len(flashes) == len(beeps) == len(items), (flashes, beeps)
     apart = [abs(seen - heard) for seen, heard in zip(flashes, beeps, strict=True)]
     print(f"sound and picture apart: at most {1000 * max(apart):.0f} ms, at the end {1000 * apart[-1]:.0f} ms")
     assert max(apart) < 0.04
-
-
-def flashes_in(path: Path) -> list[float]:
-    """The times at which the picture turns white, in seconds of the stream."""
-    command = [ffmpeg(), "-loglevel", "error", "-nostdin", "-copyts", "-i", str(path), "-map", "0:v:0"]
-    command += ["-vf", "scale=1:1:flags=area,format=gray", "-fps_mode", "passthrough", "-f", "rawvideo", "-"]
-    raw = subprocess.run(command, env=environment(), capture_output=True, timeout=120, check=True).stdout
-    begin = stamps(path, "v")[0] / 90_000
-    rising = [place for place, (before, after) in enumerate(pairwise(raw), 1) if before < 150 <= after and after > 220]
-    return [begin + place / 25 for place in rising]
-
-
-def beeps_in(path: Path) -> list[float]:
-    """The times at which the tone begins, in seconds of the stream."""
-    command = [ffmpeg(), "-loglevel", "error", "-nostdin", "-i", str(path), "-map", "0:a:0", "-ac", "1"]
-    command += ["-ar", "8000", "-f", "u8", "-"]
-    raw = subprocess.run(command, env=environment(), capture_output=True, timeout=120, check=True).stdout
-    begin, found, quiet = stamps(path, "a")[0] / 90_000, [], 4000
-    for place, level in enumerate(raw):
-        if abs(level - 128) > 30:
-            if quiet >= 4000:
-                found.append(begin + place / 8000)
-            quiet = 0
-        else:
-            quiet += 1
-    return found
