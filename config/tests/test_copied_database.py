@@ -162,6 +162,7 @@ def test_what_a_person_asks_of_a_copy_is_refused_with_the_reason(settings: Any) 
 def sweep(term: Term, node: Node) -> int:
     """A check of the node, as the loop makes it; returns how many orphans it found."""
     check_node(term, node, own_label(), database_now())
+    assert pools.wait_idle(60)
     return len(term.memory(Sightings).first_seen)
 
 
@@ -250,6 +251,7 @@ def test_a_job_worker_with_a_copy_takes_no_runs(transactional_db: Any, tmp_path:
         process.wait(30)
 
 
+@pytest.mark.django_db(transaction=True)  # orphans are ended on other threads, which see what is committed
 def test_two_installations_on_one_node_never_touch_each_other(any_node: Any) -> None:
     """S-13: neither by a sweep, nor by name."""
     name = f"airlock-test-{uuid.uuid4().hex[:8]}"
