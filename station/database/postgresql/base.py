@@ -29,11 +29,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         self._take_share()
+        made = None
         try:
-            return super().get_new_connection(conn_params)
-        except BaseException:
-            self._give_back_share()
-            raise
+            made = super().get_new_connection(conn_params)
+        finally:
+            if made is None:
+                self._give_back_share()
+        return made
 
     def _close(self) -> None:
         try:
