@@ -25,7 +25,7 @@ from station.database.locks import is_busy
 logger = logging.getLogger(__name__)
 
 # For tasks that belong to no node. Each kind has its own number, and so its own share of the threads.
-NO_NODE, NODE_GROUPS, PORT_REVIEWS = 0, -2, -3
+NO_NODE, BOOKINGS, NODE_GROUPS, PORT_REVIEWS, PROBES = 0, -1, -2, -3, -4
 Task = Callable[[], object]
 MOST_THREADS = 1000
 # A node with a task that has been running for this long hangs. It gets no more threads than this.

@@ -15,7 +15,7 @@ from django.db.models import F, Min, Q
 from django.utils.module_loading import import_string
 
 from nodes import workloads
-from nodes.machines.call_pools import pools
+from nodes.machines.call_pools import BOOKINGS, pools
 from nodes.models import Workload
 from nodes.workloads.reconcile import reconcile_soon
 from scheduling.models import Booking
@@ -37,8 +37,6 @@ HURRY = timedelta(seconds=0.5)
 # A booking that was started ahead of its window is not checked until this long after the window opens: there is nothing
 # to learn before, and checking ten of them takes processor time from ten ffmpegs that start in the same second.
 QUIET = timedelta(seconds=0.7)
-# The threads that advance bookings are counted as those of a node that does not exist.
-THREADS = -1
 # The dispatcher starts bookings on time. If it ever fails to, this step starts them so long after.
 OVERDUE = timedelta(seconds=5)
 WITH = ("recorder", "recorder__project", "recorder__node")
@@ -79,10 +77,10 @@ def step(term: Term, now: datetime) -> datetime | None:
     free = _without_locked(passes, chosen)
     passes.failed_last_time.update(failed_last_time.intersection(chosen).difference(free))
     for pk in free:
-        pools.submit_soon(THREADS, f"booking:{pk}", partial(_look_by_id, term, pk))
+        pools.submit_soon(BOOKINGS, f"booking:{pk}", partial(_look_by_id, term, pk))
     if is_full:
         passes.looked_at_all = time.monotonic()
-        pools.submit_soon(THREADS, "leftovers", partial(unwant_leftovers, now))
+        pools.submit_soon(BOOKINGS, "leftovers", partial(unwant_leftovers, now))
     if chosen:
         return now + HURRY  # to see what became of them
     times = active.aggregate(

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from django.db.models import Min
 
-from nodes.machines.call_pools import pools
+from nodes.machines.call_pools import PROBES, pools
 from nodes.machines.placement import Needs, NoPlace, choose
 from nodes.models import Node, Reservation
 from nodes.runtimes import installation, runtime_for
@@ -38,7 +38,6 @@ MEGABYTE = 1024 * 1024
 PER_TURN = 20
 PROBE_SECONDS = 8.0
 CALL_SECONDS = 20.0
-PROBES = -2  # the threads of nodes have positive numbers; -1 is `loop_step.THREADS`
 DUE_SQL = f"SELECT min(next_preflight_at) FROM scheduling_booking WHERE state = '{State.PLANNED}'"  # noqa: S608
 
 
