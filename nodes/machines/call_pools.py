@@ -24,7 +24,8 @@ from station.database.locks import is_busy
 
 logger = logging.getLogger(__name__)
 
-# For tasks that belong to no node. Each kind has its own number, and so its own share of the threads.
+# For tasks that belong to no node. Each kind has its own number, and so its own share of the threads. The last one must
+# be the lowest: probes of a node's sources count down from it.
 NO_NODE, BOOKINGS, NODE_GROUPS, PORT_REVIEWS, PROBES = 0, -1, -2, -3, -4
 Task = Callable[[], object]
 MOST_THREADS = 1000
